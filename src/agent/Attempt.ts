@@ -1,0 +1,145 @@
+/**
+ * One attempt at an answer: the stream of chunks on its way into the log.
+ *
+ * - Deltas are shown at once; the log gets them in runs, a run 50 ms after its first delta at the latest.
+ * - What is pending joins the log before anything that follows it, also when the stream is cut.
+ */
+import * as Cause from "effect/Cause"
+import type * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as List from "effect/List"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as Answer from "../domain/Answer.ts"
+import * as Chunks from "../domain/Chunk.ts"
+import type { SessionBroken } from "../domain/Errors.ts"
+import { type SessionEvent, sources } from "../domain/Event.ts"
+import type { SessionState } from "../domain/SessionState.ts"
+import { ChatError } from "../model/ChatModel.ts"
+import type { Session } from "../session/Session.ts"
+
+/** How long shown text may wait before it joins the log. */
+export const runMillis = 50
+
+/** An attempt under way. It is filled in place by `receive`; whoever closes the step reads it afterwards. */
+export interface Attempt {
+  readonly place: Answer.Place
+  readonly assembly: Answer.Assembly
+  readonly runs: Chunks.RunBuffer
+}
+
+export const make = (place: Answer.Place): Attempt => ({ place, assembly: Answer.make(), runs: Chunks.emptyRuns() })
+
+const received = (attempt: Attempt, runs: ReadonlyArray<Chunks.RunChunk>): ReadonlyArray<SessionEvent> =>
+  runs.map((chunk) => ({
+    type: "assistant/chunk",
+    data: { turn: attempt.place.turn, step: attempt.place.step, chunk }
+  }))
+
+const saysNothing = (chunk: Chunks.RunChunk): boolean =>
+  (chunk.type === "text" || chunk.type === "reasoning") && chunk.text === ""
+
+/** Takes chunks in; the runs that are complete. What comes for a closed block, or says nothing, is not kept. */
+const take = (attempt: Attempt, chunks: Chunk.Chunk<Chunks.ChatChunk>): ReadonlyArray<Chunks.RunChunk> => {
+  const ended: Array<Chunks.RunChunk> = []
+  for (const chunk of chunks) {
+    const accepted = Answer.add(attempt.assembly, chunk)
+    if (chunk.type === "finish") continue
+    if (chunk.type === "end") ended.push(...Chunks.endRun(attempt.runs))
+    else if (accepted && !saysNothing(chunk)) ended.push(...Chunks.pushDelta(attempt.runs, chunk))
+  }
+  return ended
+}
+
+/** Ends a run 50 ms after its first delta, however slow the stream is. */
+const clockwork = (session: Session, attempt: Attempt, pending: Effect.Latch) =>
+  Effect.forever(
+    Effect.zipRight(
+      pending.await,
+      Effect.gen(function* () {
+        yield* Effect.sleep(runMillis)
+        pending.unsafeClose()
+        yield* session.append(() => received(attempt, Chunks.cutRun(attempt.runs)))
+      })
+    )
+  )
+
+/** A stream that dies, or ends with an interruption that nobody here asked for, has failed (D15, O09). */
+const normalized = (stream: Stream.Stream<Chunks.ChatChunk, ChatError>): Stream.Stream<Chunks.ChatChunk, ChatError> =>
+  Stream.catchAllCause(stream, (cause) =>
+    Stream.fail(
+      Option.getOrElse(
+        Cause.failureOption(cause),
+        () => new ChatError({ reason: "UNKNOWN", message: messageOf(Cause.squash(cause)), cause: Cause.squash(cause) })
+      )
+    )
+  )
+
+const messageOf = (defect: unknown): string => (defect instanceof Error ? defect.message : String(defect))
+
+/**
+ * Receives the stream to its end. Fails as the stream does; a stream that dies is a failure like any other (D15). When it
+ * is interrupted, what came so far is in `attempt`, and what is not yet in the log is its open run.
+ */
+export const receive = (
+  session: Session,
+  attempt: Attempt,
+  stream: Stream.Stream<Chunks.ChatChunk, ChatError>
+): Effect.Effect<void, ChatError | SessionBroken> =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const { step, turn } = attempt.place
+      const pending = yield* Effect.makeLatch(false)
+      // it fails only when the session is broken, and then the next append below fails too
+      yield* Effect.forkScoped(Effect.ignore(clockwork(session, attempt, pending)))
+      yield* Stream.runForEachChunk(normalized(stream), (chunks) =>
+        Effect.suspend(() => {
+          for (const chunk of chunks) session.unsafeNotify({ type: "delta", turn, step, chunk })
+          const ended = take(attempt, chunks)
+          if (attempt.runs.open !== undefined) pending.unsafeOpen()
+          return ended.length === 0 ? Effect.void : session.append(() => received(attempt, ended))
+        })
+      )
+    })
+  )
+
+const cited = (state: SessionState, more: number): ReadonlyArray<number> => {
+  const stored = state.brackets.open?.step?.attempt ?? List.empty()
+  const seqs = List.toArray(List.map(stored, (event) => event.seq)).reverse()
+  return [...seqs, ...Array.from({ length: more }, (_, index) => state.head + index)]
+}
+
+const withRun = (attempt: Attempt, answer: (runs: number) => SessionEvent): ReadonlyArray<SessionEvent> => {
+  const runs = received(attempt, Chunks.endRun(attempt.runs))
+  return [...runs, answer(runs.length)]
+}
+
+const usage = (attempt: Attempt) => (attempt.assembly.usage === undefined ? {} : { usage: attempt.assembly.usage })
+
+/** The pending run and the whole answer, which cites its own attempt's chunks. */
+export const answered = (attempt: Attempt, state: SessionState): ReadonlyArray<SessionEvent> =>
+  withRun(attempt, (runs) => ({
+    type: "assistant/message",
+    data: {
+      turn: attempt.place.turn,
+      step: attempt.place.step,
+      message: Answer.message(attempt.assembly, attempt.place),
+      ...usage(attempt),
+      finish: attempt.assembly.finish ?? "stop"
+    },
+    sourceEventSeqs: sources(cited(state, runs))
+  }))
+
+/** The pending run and, if anything readable came, the answer so far, marked as interrupted. */
+export const interrupted = (attempt: Attempt, state: SessionState): ReadonlyArray<SessionEvent> => {
+  const message = Answer.partialMessage(attempt.assembly, attempt.place)
+  if (message === undefined) return received(attempt, Chunks.endRun(attempt.runs))
+  return withRun(attempt, (runs) => ({
+    type: "assistant/message",
+    data: { turn: attempt.place.turn, step: attempt.place.step, message, interrupted: true, ...usage(attempt) },
+    sourceEventSeqs: sources(cited(state, runs))
+  }))
+}
+
+/** The pending run alone: what a failed attempt leaves (D14). */
+export const failed = (attempt: Attempt): ReadonlyArray<SessionEvent> => received(attempt, Chunks.endRun(attempt.runs))

@@ -1,0 +1,186 @@
+/**
+ * A step: one model request and the tool calls of its answer.
+ *
+ * - Entering is one atomic append: the claim, `step/start` and the input (R8).
+ * - The request is derived from the log, guarded, and sent only once everything before it is durable (law 1, R3).
+ * - Whatever interrupts or fails a step leaves it open: the turn closes it.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type { SessionBroken } from "../domain/Errors.ts"
+import type { SessionEvent } from "../domain/Event.ts"
+import type { MessageId } from "../domain/Ids.ts"
+import * as Inbox from "../domain/Inbox.ts"
+import { toolCalls, type UserMessage } from "../domain/Message.ts"
+import * as Request from "../domain/Request.ts"
+import * as SessionState from "../domain/SessionState.ts"
+import { canonical } from "../internal/Json.ts"
+import { type ChatError, toFailure } from "../model/ChatModel.ts"
+import * as Retry from "../model/Retry.ts"
+import type * as Session from "../session/Session.ts"
+import * as Scheduler from "../tool/Scheduler.ts"
+import * as Attempt from "./Attempt.ts"
+import type { HookFailed, Place } from "./Hooks.ts"
+import type { LiveTurn } from "./LiveTurn.ts"
+import type { Loop } from "./Loop.ts"
+import * as SystemPrompt from "./SystemPrompt.ts"
+
+/** Nothing says which provider and model to ask. */
+export class NoRoute extends Schema.TaggedError<NoRoute>()("NoRoute", { missing: Schema.String }) {
+  override get message() {
+    return `no ${this.missing} is set: neither the agent's options nor the request hook name one`
+  }
+}
+
+/** Why a step did not come to its end. */
+export type StepError = ChatError | HookFailed | NoRoute | SessionBroken
+
+/** How a step went: whether its answer called tools, whether one of them asked to conclude the turn. */
+export interface StepResult {
+  readonly toolsRan: boolean
+  readonly concluded: boolean
+}
+
+const ids = (messages: ReadonlyArray<UserMessage>): ReadonlySet<MessageId> =>
+  new Set(messages.map((message) => message.id))
+
+/** The messages that a step takes out of the inbox: those that were offered and still wait. */
+export const claim =
+  (session: Session.Session, offered: ReadonlyArray<UserMessage>) =>
+  (state: SessionState.SessionState): ReadonlyArray<SessionEvent> => {
+    const events = Inbox.removed(state.inbox, ids(offered))
+    const claimed = offered.filter((message) => Inbox.isPending(state.inbox, message.id)).map((message) => message.id)
+    const open = state.brackets.open
+    if (claimed.length > 0 && open !== undefined)
+      session.unsafeNotify({ type: "claimed", turn: open.turn, ids: claimed })
+    return events
+  }
+
+/** Offered messages that were removed meanwhile do not enter, whoever put them in the batch. */
+export const stillWanted = (
+  state: SessionState.SessionState,
+  offered: ReadonlyArray<UserMessage>,
+  entering: ReadonlyArray<UserMessage>
+): ReadonlyArray<UserMessage> => {
+  const gone = new Set(offered.filter((message) => !Inbox.isPending(state.inbox, message.id)).map(({ id }) => id))
+  return entering.filter((message) => !gone.has(message.id))
+}
+
+/** The config to start from: what this agent's last request had, else its options, else what the restored log had (P07). */
+const baseConfig = (loop: Loop): Partial<Request.ModelConfig> => {
+  const header = loop.session.unsafeState().header
+  const own = header !== undefined && header.seq >= loop.session.loadedHead ? header.data.config : undefined
+  return own ?? loop.config ?? header?.data.config ?? {}
+}
+
+const route = (config: Partial<Request.ModelConfig>): Effect.Effect<Request.ModelConfig, NoRoute> => {
+  const { model, provider } = config
+  if (provider === undefined || provider === "") return Effect.fail(new NoRoute({ missing: "provider" }))
+  if (model === undefined || model === "") return Effect.fail(new NoRoute({ missing: "model" }))
+  return Effect.succeed({ ...config, provider, model })
+}
+
+type Header = Omit<Extract<SessionEvent, { readonly type: "request/header" }>["data"], "reason">
+
+/** The header event that is due: the first, the first of this owner, or one that differs from the last (H06). */
+const headerEvents = (
+  state: SessionState.SessionState,
+  loadedHead: number,
+  next: Header
+): ReadonlyArray<SessionEvent> => {
+  const due = (reason: "initial" | "change" | "resume"): ReadonlyArray<SessionEvent> => [
+    { type: "request/header", data: { reason, ...next } }
+  ]
+  if (state.header === undefined) return due("initial")
+  if (state.header.seq < loadedHead) return due("resume")
+  const { reason: _reason, ...last } = state.header.data
+  return canonical(last) === canonical(next) ? [] : due("change")
+}
+
+/** The request that the log derives; it is checked against the log's own digest, then everything before it is durable. */
+const prepare = Effect.fnUntraced(function* (loop: Loop) {
+  const state = loop.session.unsafeState()
+  const request = SessionState.deriveRequest(state)
+  if (request === undefined) return yield* Effect.dieMessage("a request was made before its header")
+  const guarded = Request.guardDigest(loop.guard.memory, request.messages)
+  if (guarded.digest !== SessionState.requestDigest(state))
+    return yield* Effect.dieMessage(`session ${loop.session.id}: the request is not what the log derives`)
+  loop.guard.memory = guarded.memory
+  yield* loop.session.barrier
+  return Object.freeze(request)
+})
+
+/** What to do after a failed attempt: the wait before the next one, or none. */
+const decide = (loop: Loop, place: Place, error: ChatError, attempt: number) =>
+  Effect.map(loop.hooks.requestError(place, error), (decision) => {
+    const again = decision === "retry" || (decision === "policy" && Retry.isTransient(error.reason))
+    return again ? Retry.delayBefore(attempt) : Option.none()
+  })
+
+/** Asks the model until it answers or gives up; the answer is in the log on return. */
+const ask = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn, place: Place, request: Request.ChatRequest) {
+  const { turn, step } = place
+  const { model, provider } = request.config
+  for (let tries = 1; ; tries++) {
+    const attempt = Attempt.make({ turn, step, provider, model })
+    live.attempt = attempt
+    const failure = yield* Attempt.receive(loop.session, attempt, loop.model.stream(request)).pipe(
+      Effect.as(Option.none<ChatError>()),
+      Effect.catchTag("ChatError", (error) => Effect.succeedSome(error))
+    )
+    if (Option.isNone(failure)) {
+      yield* loop.session.append((state) => {
+        live.attempt = undefined
+        return Attempt.answered(attempt, state)
+      })
+      return
+    }
+    yield* loop.session.append(() => {
+      live.attempt = undefined
+      return Attempt.failed(attempt)
+    })
+    const delay = yield* decide(loop, place, failure.value, tries)
+    if (Option.isNone(delay)) return yield* failure.value
+    const delayMillis = Duration.toMillis(delay.value)
+    yield* loop.session.append(() => [
+      { type: "request/retry", data: { turn, step, attempt: tries, delayMillis, failure: toFailure(failure.value) } }
+    ])
+    yield* Effect.sleep(delay.value)
+  }
+})
+
+/**
+ * Runs one step with this input, which `offered` is claimed for. On return the step is closed; on failure or interruption
+ * it is left as far as it came.
+ */
+export const run = Effect.fnUntraced(function* (
+  loop: Loop,
+  live: LiveTurn,
+  input: {
+    readonly step: number
+    readonly offered: ReadonlyArray<UserMessage>
+    readonly entering: ReadonlyArray<UserMessage>
+  },
+  system: ReadonlyArray<SystemPrompt.Section>
+): Effect.fn.Return<StepResult, StepError> {
+  const { session } = loop
+  const at = { turn: live.turn, step: input.step }
+  const place: Place = { sessionId: session.id, ...at }
+  yield* session.append((state) => [
+    ...claim(session, input.offered)(state),
+    { type: "step/start", data: at },
+    ...stillWanted(state, input.offered, input.entering).map((data): SessionEvent => ({ type: "user/message", data }))
+  ])
+  const config = yield* Effect.flatMap(loop.hooks.request(place, baseConfig(loop)), route)
+  const header: Header = { config, system: SystemPrompt.render(system), tools: loop.tools.specs }
+  yield* session.append((state) => headerEvents(state, session.loadedHead, header))
+  const request = yield* prepare(loop)
+  yield* ask(loop, live, place, request)
+  const answer = session.unsafeState().brackets.open?.step?.answer
+  const toolsRan = answer !== undefined && toolCalls(answer).length > 0
+  const concluded = toolsRan ? yield* Scheduler.run(loop, at, () => live.cause !== undefined) : false
+  yield* session.append(() => [{ type: "step/end", data: at }])
+  return { toolsRan, concluded }
+})

@@ -1,0 +1,148 @@
+/**
+ * A turn: one drain of admitted input, zero or more steps.
+ *
+ * - It runs on a fiber that was forked uninterruptible, and opens one interruptible window around its body. Its ending is
+ *   decided from that window's exit; from then on no cancel changes anything, and what follows runs to the end (R2).
+ * - The end is one atomic append: what streamed so far, a result for each call, `step/end`, `turn/end` (law 3).
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import { SessionBroken } from "../domain/Errors.ts"
+import type { SessionEvent } from "../domain/Event.ts"
+import * as Inbox from "../domain/Inbox.ts"
+import * as Results from "../domain/Results.ts"
+import type { SessionState } from "../domain/SessionState.ts"
+import type { Failure, TurnEnding } from "../domain/TurnEnding.ts"
+import { ChatError, toFailure } from "../model/ChatModel.ts"
+import * as Attempt from "./Attempt.ts"
+import type { LiveTurn } from "./LiveTurn.ts"
+import type { Loop } from "./Loop.ts"
+import * as Step from "./Step.ts"
+
+/** Whether another step is due. */
+type Next =
+  | { readonly _tag: "Step"; readonly ran: Step.StepResult }
+  | { readonly _tag: "End"; readonly ending: TurnEnding }
+
+const end = (ending: TurnEnding): Next => ({ _tag: "End", ending })
+
+/** Offers what waits to the pre-step hook, and runs a step if there is reason for one. */
+const nextStep = Effect.fnUntraced(function* (
+  loop: Loop,
+  live: LiveTurn,
+  step: number,
+  toolsRan: boolean
+): Effect.fn.Return<Next, Step.StepError> {
+  const { session } = loop
+  const offered = Inbox.offer(session.unsafeState().inbox, step === 1 ? "first" : "inner")
+  if (offered.length === 0 && !toolsRan) return end({ kind: "completed" })
+  const system = yield* loop.prompt.sections
+  const decision = yield* loop.hooks.preStep({ sessionId: session.id, turn: live.turn, step }, offered)
+  if (decision._tag === "Reject") {
+    yield* session.append(Step.claim(session, offered))
+    return end({ kind: "blocked", message: decision.message })
+  }
+  const entering = Step.stillWanted(session.unsafeState(), offered, decision.messages)
+  if (entering.length === 0 && !toolsRan) {
+    yield* session.append(Step.claim(session, offered))
+    return end({ kind: "completed" })
+  }
+  return { _tag: "Step", ran: yield* Step.run(loop, live, { step, offered, entering }, system) }
+})
+
+const nothingRan: Step.StepResult = { toolsRan: false, concluded: false }
+
+/** The body of a turn: steps while there is reason for one, then the stopping hook, which may give another. */
+const body = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn): Effect.fn.Return<TurnEnding, Step.StepError> {
+  const { session } = loop
+  const inputWaits = () => session.unsafeState().inbox["next-step"].length > 0
+  let ran = nothingRan
+  for (let step = 1; ; ) {
+    const next = yield* nextStep(loop, live, step, ran.toolsRan)
+    if (next._tag === "End" && (next.ending.kind !== "completed" || step === 1)) return next.ending
+    ran = next._tag === "Step" ? next.ran : nothingRan
+    if (next._tag === "Step") step++
+    if (!ran.concluded && (ran.toolsRan || inputWaits())) continue
+    yield* loop.hooks.stopping({ sessionId: session.id, turn: live.turn, step: step - 1 })
+    if (ran.concluded || !inputWaits()) return { kind: "completed" }
+    ran = nothingRan
+  }
+})
+
+const flatten = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : `${error.message}: ${flatten(error.cause)}`
+}
+
+const failureOf = (cause: Cause.Cause<Step.StepError>): Failure => {
+  const error = Option.getOrElse(Cause.failureOption(cause), () => Cause.squash(cause))
+  if (error instanceof ChatError) return toFailure(error)
+  const code = Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : "UNKNOWN"
+  return { message: flatten(error), code }
+}
+
+/** How the turn ends. A cancel that was recorded before this moment wins over whatever else happened (C12, C16). */
+const endingOf = (live: LiveTurn, cut: boolean, exit: Exit.Exit<TurnEnding, Step.StepError>): TurnEnding => {
+  if (live.cause !== undefined) return { kind: "aborted" }
+  if (Exit.isFailure(exit)) return { kind: "error", error: failureOf(exit.cause) }
+  return cut && exit.value.kind === "completed" ? { kind: "max-tokens" } : exit.value
+}
+
+/** What an aborted turn still owes: what streamed so far, and a result for each call (R4). A fault owes settled results only (R6). */
+const owed = (live: LiveTurn, state: SessionState, ending: TurnEnding): ReadonlyArray<SessionEvent> => {
+  if (ending.kind !== "aborted")
+    return [
+      ...(live.attempt === undefined ? [] : Attempt.failed(live.attempt)),
+      ...Results.answerCalls(state, Results.settledOutcome)
+    ]
+  if (live.attempt !== undefined) return Attempt.interrupted(live.attempt, state)
+  return Results.answerCalls(state, (call) => Results.settledOutcome(call) ?? Results.abortedBeforeDispatch, {
+    announce: true
+  })
+}
+
+const closing =
+  (live: LiveTurn, ending: TurnEnding) =>
+  (state: SessionState): ReadonlyArray<SessionEvent> => {
+    const step = state.brackets.open?.step
+    return [
+      ...(step === undefined
+        ? []
+        : [
+            ...owed(live, state, ending),
+            { type: "step/end", data: { turn: step.turn, step: step.step } } satisfies SessionEvent
+          ]),
+      { type: "turn/end", data: { turn: live.turn, reason: ending } }
+    ]
+  }
+
+const isBroken = (exit: Exit.Exit<unknown, Step.StepError>): Option.Option<SessionBroken> =>
+  Exit.isFailure(exit)
+    ? Option.filter(Cause.failureOption(exit.cause), (error) => error instanceof SessionBroken)
+    : Option.none()
+
+/**
+ * Runs a turn whose `turn/start` is in the log. To be forked while uninterruptible; `restore` opens its one window.
+ * `decided` is called once, at the moment from which a cancel changes nothing. The end is durable on return. Fails only
+ * with `SessionBroken`: then no end is written.
+ */
+export const run = Effect.fnUntraced(function* (
+  loop: Loop,
+  live: LiveTurn,
+  restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>,
+  decided: (ending: TurnEnding) => void
+): Effect.fn.Return<TurnEnding, SessionBroken> {
+  const { session } = loop
+  const exit = yield* Effect.exit(restore(body(loop, live)))
+  const broken = isBroken(exit)
+  if (Option.isSome(broken)) return yield* broken.value
+  const ending = endingOf(live, session.unsafeState().brackets.open?.cut === true, exit)
+  live.ending = ending
+  decided(ending)
+  yield* session.append(closing(live, ending))
+  yield* session.barrier
+  return ending
+})

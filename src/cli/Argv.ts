@@ -1,0 +1,178 @@
+/**
+ * The command line before `@effect/cli` reads it: what it would misread is refused, or written so that it cannot be.
+ *
+ * - It takes an option that it does not know, or that lacks its value, for a positional argument: `run --sesion X` would
+ *   send `--sesion` to a model. Here such a word is an error; words after `--` are taken as they are.
+ * - It takes a value that is also a command's name for that command: `--db events` becomes `--db=events`.
+ * - Which options there are is read from the commands themselves.
+ */
+import * as Command from "@effect/cli/Command"
+import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
+import type { Usage } from "@effect/cli/Usage"
+import * as Either from "effect/Either"
+import * as HashMap from "effect/HashMap"
+import * as LogLevel from "effect/LogLevel"
+import * as Option from "effect/Option"
+import { brief } from "./Line.ts"
+
+/** What a command takes: its options by name, and whether they take a value; the names of its arguments. */
+export interface Known {
+  readonly options: ReadonlyMap<string, "value" | "switch">
+  readonly args: ReadonlyArray<string>
+}
+
+/** What a program understands: the options of its root, and those of each command. */
+export interface Grammar {
+  readonly name: string
+  readonly root: Known
+  readonly commands: ReadonlyMap<string, Known>
+}
+
+/** The grammar of a command with subcommands. */
+export const grammarOf = <Name extends string, R, E, A>(command: Command.Command<Name, R, E, A>): Grammar => ({
+  name: [...Command.getNames(command)][0] ?? "",
+  root: knownBy(Command.getUsage(command)),
+  commands: new Map(
+    HashMap.toEntries(Command.getSubcommands(command))
+      .map(([name, descriptor]) => [name, knownBy(CommandDescriptor.getUsage(descriptor))] as const)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+  )
+})
+
+/** The words after the program's name, each option joined with its value; or what is wrong with them, in one line. */
+export const normalize = (
+  grammar: Grammar,
+  words: ReadonlyArray<string>
+): Either.Either<ReadonlyArray<string>, string> => {
+  const dashes = words.includes("--") ? words.indexOf("--") : words.length
+  const before = words.slice(0, dashes)
+  if (before.some((word) => asking.has(nameOf(word)))) return Either.right(words)
+  const result: Array<string> = []
+  const given: Array<string> = []
+  let command: string | undefined
+  let known = grammar.root
+  let seen = new Set<string>()
+  for (let i = 0; i < before.length; i++) {
+    const word = before[i] ?? ""
+    if (isOption(word)) {
+      const read = readOption(known, word, before[i + 1])
+      if (Either.isLeft(read)) return Either.left(`${read.left} ${see(grammar, command)}`)
+      if (seen.has(nameOf(word))) return Either.left(`${nameOf(word)} is given twice. ${see(grammar, command)}`)
+      seen.add(nameOf(word))
+      result.push(read.right.word)
+      if (read.right.tookNext) i++
+      continue
+    }
+    result.push(word)
+    if (command !== undefined) {
+      given.push(word)
+      continue
+    }
+    const chosen = grammar.commands.get(word)
+    if (chosen === undefined) return Either.left(unknownCommand(grammar, word))
+    command = word
+    known = chosen
+    seen = new Set()
+  }
+  given.push(...words.slice(dashes + 1))
+  if (command === undefined) return Either.left(noCommand(grammar))
+  const problem = miscounted(known, given)
+  if (problem !== undefined) return Either.left(`${command} ${problem} ${see(grammar, command)}`)
+  return Either.right([...result, ...words.slice(dashes)])
+}
+
+// internal
+
+/** The options that `@effect/cli` adds to every command. */
+const builtIns: Known["options"] = new Map([
+  ["--help", "switch"],
+  ["-h", "switch"],
+  ["--version", "switch"],
+  ["--wizard", "switch"],
+  ["--log-level", "value"],
+  ["--completions", "value"]
+])
+
+/** What `--log-level` takes. `@effect/cli` would call another value an unknown argument. */
+const levels: ReadonlyArray<string> = LogLevel.allLevels.map((level) => level._tag.toLowerCase())
+
+/** Options that only ask for something to read: whatever else is said then does not matter. */
+const asking: ReadonlySet<string> = new Set(["--help", "-h", "--version", "--wizard", "--completions"])
+
+/** Whether a word is meant as an option: `-` alone is standard input, and a prompt may begin with a dash and a space. */
+const isOption = (word: string): boolean => /^--?[a-zA-Z][\w-]*(=|$)/.test(word)
+
+const nameOf = (word: string): string => word.split("=", 1)[0] ?? word
+
+const knownBy = (usage: Usage): Known => {
+  const all = named(usage)
+  const options = all.filter(({ name }) => name.startsWith("-")).map(({ kind, name }) => [name, kind] as const)
+  return {
+    options: new Map([...options, ...builtIns]),
+    args: all.flatMap(({ name }) => /^<(.+)>$/.exec(name)?.[1] ?? [])
+  }
+}
+
+const named = (usage: Usage): ReadonlyArray<{ readonly name: string; readonly kind: "value" | "switch" }> => {
+  switch (usage._tag) {
+    case "Named": {
+      const kind = Option.isSome(usage.acceptedValues) ? "value" : "switch"
+      return usage.names.map((name) => ({ name, kind }))
+    }
+    case "Optional":
+    case "Repeated":
+      return named(usage.usage)
+    case "Alternation":
+    case "Concat":
+      return [...named(usage.left), ...named(usage.right)]
+    case "Empty":
+    case "Mixed":
+      return []
+    default:
+      return usage satisfies never
+  }
+}
+
+const readOption = (
+  { options }: Known,
+  word: string,
+  next: string | undefined
+): Either.Either<{ readonly word: string; readonly tookNext: boolean }, string> => {
+  const name = nameOf(word)
+  const kind = options.get(name)
+  const hasValue = word.length > name.length
+  if (kind === undefined) return Either.left(`there is no option ${brief(name, 40)}.`)
+  if (kind === "switch") {
+    return hasValue ? Either.left(`${name} takes no value.`) : Either.right({ word, tookNext: false })
+  }
+  const value = hasValue ? word.slice(name.length + 1) : next
+  if (name === "--log-level" && value !== undefined && !levels.includes(value))
+    return Either.left(`--log-level takes ${levels.join(", ")}.`)
+  if (hasValue) {
+    return word === `${name}=` ? Either.left(`${name} needs a value.`) : Either.right({ word, tookNext: false })
+  }
+  if (next === undefined || next === "" || options.has(nameOf(next))) return Either.left(`${name} needs a value.`)
+  return Either.right({ word: `${name}=${next}`, tookNext: true })
+}
+
+/** What is wrong with the number of arguments. */
+const miscounted = ({ args }: Known, given: ReadonlyArray<string>): string | undefined => {
+  const missing = args[given.length]
+  if (missing !== undefined) return `needs ${missing}.`
+  const extra = given[args.length]
+  if (extra === undefined) return undefined
+  return args.length === 0
+    ? `takes no argument, and "${brief(extra, 40)}" is one.`
+    : `takes ${args.join(" and ")} alone, and "${brief(extra, 40)}" is one word too many: put words that belong together in quotes.`
+}
+
+const commandsOf = (grammar: Grammar): string => `The commands are: ${[...grammar.commands.keys()].join(", ")}.`
+
+const unknownCommand = (grammar: Grammar, word: string): string =>
+  `there is no command "${brief(word, 40)}". ${commandsOf(grammar)} ${see(grammar, undefined)}`
+
+const noCommand = (grammar: Grammar): string =>
+  `a command is missing. ${commandsOf(grammar)} ${see(grammar, undefined)}`
+
+const see = (grammar: Grammar, command: string | undefined): string =>
+  `See ${[grammar.name, command, "--help"].filter((word) => word !== undefined).join(" ")}.`

@@ -1,0 +1,21 @@
+/**
+ * What the commands run on. `main.ts` says which layers; a test may say others.
+ */
+import * as Context from "effect/Context"
+import type * as Layer from "effect/Layer"
+import type { Agents } from "../agent/Agents.ts"
+import type { JournalError } from "../domain/Errors.ts"
+import type { Journal } from "../journal/Journal.ts"
+import type { WorkspaceNotFound } from "../tool/Workspace.ts"
+import type { Route } from "./Models.ts"
+import type { Place } from "./Place.ts"
+
+export class Composition extends Context.Tag("daybook/cli/Composition")<
+  Composition,
+  {
+    /** The journal of a place for reading: nothing is created, nobody's session is taken. */
+    readonly reading: (place: Place) => Layer.Layer<Journal, JournalError>
+    /** Agents that write to the journal of a place, and that journal. */
+    readonly agents: (place: Place, route: Route) => Layer.Layer<Agents | Journal, JournalError | WorkspaceNotFound>
+  }
+>() {}

@@ -1,0 +1,61 @@
+/**
+ * The program: every command, and the one supervisor that says what failed.
+ */
+import * as CliConfig from "@effect/cli/CliConfig"
+import * as Command from "@effect/cli/Command"
+import * as Effect from "effect/Effect"
+import * as Argv from "./Argv.ts"
+import * as Events from "./Events.ts"
+import { supervised, UsageError, withoutStyle } from "./Failure.ts"
+import { name, root, version } from "./Root.ts"
+import * as Run from "./Run.ts"
+import * as Sessions from "./Sessions.ts"
+import * as Show from "./Show.ts"
+import { Stdio } from "./Stdio.ts"
+
+/** Every command. Causes are logged where the log level that was asked for counts: within. */
+export const command = root.pipe(
+  Command.withSubcommands([Run.command, Events.command, Show.command, Sessions.command]),
+  Command.transformHandler((handler) =>
+    Effect.tapErrorCause(handler, (cause) => Effect.logDebug("the cause of what failed", cause))
+  )
+)
+
+/** Runs the program with the words after its name. Never fails: what failed was said, and is the exit code. */
+export const main = (words: ReadonlyArray<string>) =>
+  Effect.asVoid(
+    supervised(
+      Effect.gen(function* () {
+        const normal = yield* Effect.mapError(
+          Argv.normalize(grammar, words),
+          (message) => new UsageError({ message: `${message} Nothing was changed.` })
+        )
+        yield* withQuietConsole(run(["node", name, ...normal]))
+      })
+    )
+  )
+
+// internal
+
+const grammar = Argv.grammarOf(command)
+
+const run = (argv: ReadonlyArray<string>) =>
+  Effect.provide(
+    Command.run(command, { name, version })(argv),
+    CliConfig.layer({ isCaseSensitive: true, showBuiltIns: false })
+  )
+
+/**
+ * Runs an effect whose console is ours: help goes to standard output, without colours. What `@effect/cli` says of errors
+ * goes nowhere: the supervisor says it, once.
+ */
+const withQuietConsole = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | Stdio> =>
+  Effect.flatMap(Stdio, (stdio) =>
+    Effect.consoleWith((console) =>
+      Effect.withConsole(effect, {
+        ...console,
+        error: () => Effect.void,
+        log: (text) => Effect.ignore(stdio.out(`${withoutStyle(String(text)).trimEnd()}\n`))
+      })
+    )
+  )

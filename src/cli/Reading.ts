@@ -1,0 +1,19 @@
+/**
+ * What the reading commands share: they read the journal of their place, create nothing and take no session.
+ */
+import * as Effect from "effect/Effect"
+import type { Journal } from "../journal/Journal.ts"
+import { Composition } from "./Composition.ts"
+import * as Place from "./Place.ts"
+import { root } from "./Root.ts"
+
+/** Runs an effect on the journal that these options mean. */
+export const reading = Effect.fnUntraced(function* <A, E, R>(
+  own: Place.Given,
+  effect: Effect.Effect<A, E, R | Journal>
+) {
+  const place = yield* Place.resolve(own, yield* root)
+  yield* Place.check(place, "read")
+  const composition = yield* Composition
+  return yield* Effect.provide(effect, composition.reading(place))
+})

@@ -1,0 +1,40 @@
+/**
+ * The root command: what every command understands.
+ */
+import * as Command from "@effect/cli/Command"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Effect from "effect/Effect"
+import { UsageError } from "./Failure.ts"
+import * as Place from "./Place.ts"
+
+/** The program's name and its version, that of package.json. */
+export const name = "daybook"
+export const version = "0.1.0"
+
+const description = HelpDoc.blocks([
+  HelpDoc.p(
+    "An agent harness with a durable journal: however a turn ends, what happened is in the journal, and the session goes on."
+  ),
+  HelpDoc.p(
+    [
+      "Examples:",
+      "",
+      '  daybook run "Run the tests in a, b and c, then write report.md"',
+      "  daybook sessions",
+      "  daybook show ID",
+      "  daybook events ID --json",
+      "  daybook run --help"
+    ].join("\n")
+  ),
+  HelpDoc.p(
+    [
+      "With every command: --help, --version, and --log-level debug, which shows the causes of errors.",
+      "A word that begins with a dash is an option; what comes after -- is not."
+    ].join("\n")
+  )
+])
+
+/** The root, with the options that may stand before a command as well as after it. */
+export const root = Command.make(name, Place.options, () =>
+  Effect.fail(new UsageError({ message: `a command is missing. See ${name} --help.` }))
+).pipe(Command.withDescription(description))

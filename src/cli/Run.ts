@@ -1,0 +1,160 @@
+/**
+ * `daybook run`: one prompt, until the agent is idle.
+ *
+ * - Nothing is created before the command line was found good and the prompt was read.
+ * - A prompt is sent or it is not: no signal comes between. Once it is sent, a signal cancels the turn, keeps what is
+ *   queued, and waits until all is settled and stored.
+ * - How it went is read from the journal, and never from what was shown on the way.
+ */
+import * as Args from "@effect/cli/Args"
+import * as Command from "@effect/cli/Command"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import type { Agent } from "../agent/Agent.ts"
+import { Agents } from "../agent/Agents.ts"
+import { makeMessageId, makeSessionId, type SessionId } from "../domain/Ids.ts"
+import { Journal } from "../journal/Journal.ts"
+import * as OfflineGrammar from "../model/OfflineGrammar.ts"
+import { Composition } from "./Composition.ts"
+import { supervised } from "./Failure.ts"
+import { count } from "./Line.ts"
+import * as Models from "./Models.ts"
+import * as Pages from "./Pages.ts"
+import * as Place from "./Place.ts"
+import * as Prompt from "./Prompt.ts"
+import { root } from "./Root.ts"
+import * as Screen from "./Screen.ts"
+import * as SessionArg from "./SessionArg.ts"
+import { Shutdown } from "./Shutdown.ts"
+import { say } from "./Stdio.ts"
+import * as Verdict from "./Verdict.ts"
+
+const config = {
+  ...Place.options,
+  session: Options.optional(SessionArg.option),
+  model: Options.withDefault(Models.option, Models.fallback),
+  yes: Options.boolean("yes").pipe(
+    Options.withDescription("Allow every call without asking. In this version every call is allowed anyway.")
+  ),
+  prompt: Args.text({ name: "PROMPT" }).pipe(
+    Args.withDescription("What to do, in quotes. - reads it from standard input, up to 4 MiB.")
+  )
+}
+
+const description = HelpDoc.blocks([
+  HelpDoc.p("Sends one prompt, and works until there is nothing left to do. Prompts that waited run first."),
+  HelpDoc.p(
+    [
+      "The answer goes to standard output, tools and states to standard error. File tools stay inside the",
+      "workspace. The tool bash starts in it and is no sandbox: a command can do whatever you can. --yes is",
+      "accepted; in this version every call is allowed anyway."
+    ].join("\n")
+  ),
+  HelpDoc.p(
+    [
+      "Examples:",
+      "",
+      '  daybook run --yes "Run the tests in a, b and c, then write report.md"',
+      '  daybook run --session monday --workspace ~/project "Show package.json"',
+      "  echo 'Say hello' | daybook run -"
+    ].join("\n")
+  ),
+  HelpDoc.p(
+    [
+      "Exit codes: 0 completed; 1 failed, cut at a token limit, or not run; 2 usage; 3 blocked, or a call",
+      "was denied; 4 the session is owned by another process; 130 cancelled by SIGINT, 143 by SIGTERM or",
+      "SIGHUP. A signal cancels the turn, and waits until that has settled and is stored."
+    ].join("\n")
+  ),
+  HelpDoc.p(OfflineGrammar.grammar)
+])
+
+export const command = Command.make("run", config, (own) =>
+  Effect.gen(function* () {
+    const place = yield* Place.resolve(own, yield* root)
+    yield* Place.check(place, "write")
+    const prompt = yield* Prompt.read(own.prompt)
+    if (prompt.replaced) yield* say(Prompt.replacedLine)
+    yield* Place.prepare(place)
+    const composition = yield* Composition
+    const errand: Errand = { place, route: own.model, session: own.session, text: prompt.text }
+    yield* Effect.provide(run(errand), composition.agents(place, own.model))
+  })
+).pipe(Command.withDescription(description))
+
+// internal
+
+/** A prompt, and everything about it that the command line says. */
+interface Errand {
+  readonly place: Place.Place
+  readonly route: Models.Route
+  readonly session: Option.Option<SessionId>
+  readonly text: string
+}
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+/** Runs the prompt, says what there is to say of how it went, and chooses the exit code. */
+const run = (errand: Errand) =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const id = yield* Option.match(errand.session, { onNone: () => makeSessionId, onSome: Effect.succeed })
+      const verdict = yield* supervised(Effect.scoped(converse(errand, id, restore)))
+      if (Option.isNone(verdict)) return
+      const shutdown = yield* Shutdown
+      const advice = Verdict.advice(id, verdict.value)
+      if (advice !== undefined) yield* say(advice)
+      yield* shutdown.endWith(Verdict.exitCode(verdict.value, yield* shutdown.signal))
+    })
+  )
+
+/** Opens the session, sends the prompt and waits. `restore` opens the windows in which a signal is heard. */
+const converse = Effect.fnUntraced(function* (errand: Errand, id: SessionId, restore: Restore) {
+  const agents = yield* Agents
+  const journal = yield* Journal
+  const screen = yield* Screen.make
+  yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor(screen.waitingFor))
+  const watched = yield* watcher(screen)
+  const agent = yield* restore(
+    agents.open(id, { cwd: errand.place.workspace, create: "if-absent", config: errand.route })
+  )
+  if (Option.isNone(errand.session)) yield* say(`session ${id}`)
+  yield* watched(agent)
+  const { head, header } = yield* journal.find(id)
+  if (header.cwd !== errand.place.workspace)
+    yield* say(`session ${id} was begun in ${header.cwd}; its tools work in ${errand.place.workspace} now`)
+  const parked = (yield* agent.pending).filter((message) => message.source.kind === "prompt").length
+  if (parked > 0)
+    yield* say(`session ${id}: ${count(parked, "prompt")} waited, and ${parked === 1 ? "runs" : "run"} first`)
+
+  const own = yield* makeMessageId
+  yield* agent.followup({ id: own, text: errand.text })
+  // `idle` fails on the fibers of a turn alone: here, only a signal ends it early
+  const idle = yield* Effect.exit(restore(agent.idle))
+  if (Exit.isFailure(idle)) yield* agent.cancel("user", { keepInbox: true })
+  const search = yield* Stream.runFold(Pages.events(journal, id, head), Verdict.search(own), Verdict.advance)
+  return search.verdict
+})
+
+/**
+ * Shows an agent's feed on a fiber of its own. It is to be made before the agent is opened: its scope then closes after the
+ * agent's, whose feed has ended by that time, and waits until everything is shown.
+ */
+const watcher = Effect.fnUntraced(function* (screen: Screen.Screen) {
+  let fiber: Option.Option<Fiber.RuntimeFiber<void>> = Option.none()
+  yield* Effect.addFinalizer(() => Effect.suspend(() => Fiber.awaitAll(Option.toArray(fiber))))
+  return (agent: Agent) =>
+    Effect.gen(function* () {
+      const shown = Effect.catchAll(screen.show(agent.events), (error) =>
+        say(`what follows is not shown: ${error.message}`)
+      )
+      fiber = Option.some(yield* Effect.forkDaemon(Effect.interruptible(shown)))
+      // it subscribes as soon as it runs: let it run
+      yield* Effect.yieldNow()
+    })
+})

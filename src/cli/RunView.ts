@@ -1,0 +1,233 @@
+/**
+ * What `run` shows: a fold from the items of a feed to text for standard output and lines for standard error.
+ *
+ * - The answer goes to standard output, whole and once: as it streams, and what was not shown by then when its message is
+ *   in the log. Once notices were lost, the durable runs are shown instead of the deltas.
+ * - Tools and states go to standard error, a line each. Times are those of the events.
+ */
+import type { ChatChunk } from "../domain/Chunk.ts"
+import type { StoredEvent, StoredOf, ToolOutcome } from "../domain/Event.ts"
+import type { CallId } from "../domain/Ids.ts"
+import { textOf } from "../domain/Message.ts"
+import type { FeedItem } from "../domain/Notice.ts"
+import type { TurnEnding } from "../domain/TurnEnding.ts"
+import { brief, callLine, clip, count, elapsed, oneLine } from "./Line.ts"
+
+/** A call that runs. */
+export interface Running {
+  readonly line: string
+  /** The time of its `tool/call`. */
+  readonly since: number
+  readonly progress: string
+}
+
+/** The answer that streams: the one attempt at it whose text is being shown. */
+interface Answer {
+  /** How many characters of its text were shown. */
+  readonly shown: number
+  /** How many characters of its text are in the log. */
+  readonly stored: number
+  /** Blocks that are closed: what still comes for them is in no message. */
+  readonly closed: ReadonlySet<number>
+  /** Half a surrogate pair, shown together with its other half. */
+  readonly half: string
+  readonly endsLine: boolean
+}
+
+export interface View {
+  /** Whether every delta since the subscription was seen. */
+  readonly complete: boolean
+  readonly answer: Answer
+  readonly running: ReadonlyMap<CallId, Running>
+}
+
+/** Text for standard output, or a line for standard error. */
+export type Piece = { readonly to: "out"; readonly text: string } | { readonly to: "err"; readonly line: string }
+
+/** What follows an item: the next view, and what to write. */
+export type Shown = readonly [View, ReadonlyArray<Piece>]
+
+const noAnswer: Answer = { shown: 0, stored: 0, closed: new Set(), half: "", endsLine: true }
+
+export const empty: View = { complete: true, answer: noAnswer, running: new Map() }
+
+/** What to show of one item. */
+export const show = (view: View, item: FeedItem): Shown => {
+  switch (item.type) {
+    case "event":
+      return showEvent(view, item.event)
+    case "delta":
+      return view.complete ? showDelta(view, item.chunk) : [view, []]
+    case "lagged":
+      return [{ ...view, complete: false }, []]
+    case "cancel":
+      return [view, [line(`turn ${item.turn} is being cancelled; waiting until it has settled`)]]
+    case "parked":
+      return [view, [line(`${count(item.count, "prompt")} ${item.count === 1 ? "waits" : "wait"} for the next one`)]]
+    case "broken":
+      return [view, [line(item.message)]]
+    case "tool-progress": {
+      const call = view.running.get(item.callId)
+      if (call === undefined) return [view, []]
+      const progress = brief(item.text, 200)
+      return [{ ...view, running: new Map(view.running).set(item.callId, { ...call, progress }) }, []]
+    }
+    // the log tells the same, or there is nothing to tell
+    case "error":
+    case "ended":
+    case "status":
+    case "claimed":
+    case "discarded":
+      return [view, []]
+    default:
+      return item satisfies never
+  }
+}
+
+/** A line for each running call, as it is drawn over and over: at most `rows` lines of `columns` columns. */
+export const liveLines = (
+  view: View,
+  at: { readonly now: number; readonly columns: number; readonly rows: number }
+): ReadonlyArray<string> => {
+  const calls = [...view.running.values()]
+  const fitting = calls.length > at.rows ? calls.slice(0, at.rows - 1) : calls
+  const lines = fitting.map((call) => {
+    const time = elapsed(Math.max(0, at.now - call.since))
+    return clip(`  ${time}  ${call.line}${call.progress === "" ? "" : `  ${call.progress}`}`, at.columns)
+  })
+  return calls.length > fitting.length ? [...lines, `  and ${calls.length - fitting.length} more`] : lines
+}
+
+/** What a cancelled turn is waiting for. */
+export const waitingFor = (view: View): string => {
+  const calls = [...view.running.values()].map((call) => call.line)
+  return calls.length === 0 ? "the turn to settle" : `the turn to settle: ${calls.join("; ")}`
+}
+
+// internal
+
+const line = (text: string): Piece => ({ to: "err", line: `daybook: ${oneLine(text)}` })
+
+const showEvent = (view: View, event: StoredEvent): Shown => {
+  switch (event.type) {
+    case "step/start":
+      return [{ ...view, answer: noAnswer }, []]
+    case "assistant/chunk":
+      return event.data.chunk.type === "text" ? showStored(view, event.data.chunk.text) : [view, []]
+    case "assistant/message":
+      return showMessage(view, textOf(event.data.message), event.data.interrupted === true)
+    case "request/retry":
+      return showRetry(view, event.data)
+    case "tool/call": {
+      const { arguments: raw, callId, name } = event.data
+      const call = { line: callLine(name, raw), since: event.time, progress: "" }
+      return [
+        { ...view, running: new Map(view.running).set(callId, call) },
+        [{ to: "err", line: `call    ${call.line}` }]
+      ]
+    }
+    case "tool/settled":
+      return showSettled(view, event.data.callId, event.time, event.data.outcome)
+    case "tool/result": {
+      const { error, message } = event.data
+      return showSettled(view, message.callId, event.time, { ...message, error })
+    }
+    case "turn/end": {
+      const [next, pieces] = endLine({ ...view, running: new Map() })
+      return [next, [...pieces, ...showEnding(event.data.turn, event.data.reason)]]
+    }
+    default:
+      return [view, []]
+  }
+}
+
+const showDelta = (view: View, chunk: ChatChunk): Shown => {
+  const { answer } = view
+  if (chunk.type === "end")
+    return [{ ...view, answer: { ...answer, closed: new Set(answer.closed).add(chunk.index) } }, []]
+  if (chunk.type !== "text" || chunk.text === "" || answer.closed.has(chunk.index)) return [view, []]
+  const text = answer.half + chunk.text
+  const last = text.charCodeAt(text.length - 1)
+  const half = last >= 0xd800 && last < 0xdc00 ? text.slice(-1) : ""
+  return showText({ ...view, answer: { ...answer, half } }, half === "" ? text : text.slice(0, -1))
+}
+
+const showText = (view: View, text: string): Shown => {
+  if (text === "") return [view, []]
+  const answer = { ...view.answer, shown: view.answer.shown + text.length, endsLine: text.endsWith("\n") }
+  return [{ ...view, answer }, [{ to: "out", text }]]
+}
+
+/** A durable run: what of it was not shown as deltas. */
+const showStored = (view: View, text: string): Shown => {
+  const stored = view.answer.stored + text.length
+  const missing = stored - view.answer.shown
+  const next = { ...view, answer: { ...view.answer, stored } }
+  // half a pair that is held back here comes with the next delta
+  if (missing <= 0 || (view.complete && missing <= view.answer.half.length)) return [next, []]
+  return showText(next, text.slice(-missing))
+}
+
+/** A whole answer: what of it was not shown yet, and the end of its last line. */
+const showMessage = (view: View, text: string, interrupted: boolean): Shown => {
+  const [shown, rest] = showText(view, text.slice(view.answer.shown))
+  const [ended, end] = endLine(shown)
+  const note = interrupted ? [line("the answer was cut off; what there is of it is kept")] : []
+  return [{ ...ended, answer: noAnswer }, [...rest, ...end, ...note]]
+}
+
+const endLine = (view: View): Shown =>
+  view.answer.endsLine
+    ? [view, []]
+    : [{ ...view, answer: { ...view.answer, endsLine: true } }, [{ to: "out", text: "\n" }]]
+
+const showRetry = (view: View, data: StoredOf<"request/retry">["data"]): Shown => {
+  const [next, end] = endLine(view)
+  const { code, message } = data.failure
+  const when = elapsed(data.delayMillis)
+  return [
+    { ...next, answer: noAnswer },
+    [...end, line(`request ${data.attempt} failed (${code}: ${brief(message, 200)}); the next one goes out in ${when}`)]
+  ]
+}
+
+const showSettled = (
+  view: View,
+  callId: CallId,
+  time: number,
+  outcome: Pick<ToolOutcome, "content" | "isError" | "error">
+): Shown => {
+  const call = view.running.get(callId)
+  if (call === undefined) return [view, []]
+  const running = new Map(view.running)
+  running.delete(callId)
+  const output = outcome.content.map((each) => each.text).join("\n")
+  const why = outcome.isError ? `: ${brief(output, 120)}` : marker(output)
+  const text = `${outcome.isError ? "failed" : "ok    "}  ${call.line}  ${elapsed(Math.max(0, time - call.since))}${why}`
+  return [{ ...view, running }, [{ to: "err", line: text }]]
+}
+
+/** What a tool says of how it ended: a last line in brackets. The call is fine all the same. */
+const marker = (output: string): string => {
+  const last = output.slice(-80).trimEnd().split("\n").at(-1) ?? ""
+  return /^\[.+\]$/.test(last) ? `  ${oneLine(last)}` : ""
+}
+
+const showEnding = (turn: number, ending: TurnEnding): ReadonlyArray<Piece> => {
+  switch (ending.kind) {
+    case "completed":
+      return []
+    case "max-tokens":
+      return [line(`turn ${turn}: the answer was cut at its token limit`)]
+    case "blocked":
+      return [line(`turn ${turn} was blocked: ${brief(ending.message, 300)}`)]
+    case "aborted":
+      return [line(`turn ${turn} was cancelled`)]
+    case "error":
+      return [line(`turn ${turn} failed (${ending.error.code}): ${brief(ending.error.message, 300)}`)]
+    case "interrupted":
+      return [line(`turn ${turn} was interrupted`)]
+    default:
+      return ending satisfies never
+  }
+}

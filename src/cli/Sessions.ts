@@ -1,0 +1,94 @@
+/**
+ * `daybook sessions`: which sessions there are, the last created first.
+ *
+ * - A row fits the terminal it is printed on; a narrow one gets three lines a session. Elsewhere nothing is cut.
+ */
+import * as Command from "@effect/cli/Command"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { Journal, type SessionRecord } from "../journal/Journal.ts"
+import { clip, oneLine, pad } from "./Line.ts"
+import * as Pages from "./Pages.ts"
+import * as Place from "./Place.ts"
+import { reading } from "./Reading.ts"
+import { Stdio } from "./Stdio.ts"
+
+const config = {
+  ...Place.options,
+  json: Options.boolean("json").pipe(Options.withDescription("One JSON object a line."))
+}
+
+const description = HelpDoc.blocks([
+  HelpDoc.p(
+    [
+      "Lists the sessions, the last created first: how many turns, how the last one ended, who owns the",
+      'session, and what it is about. "open" is a turn that runs, or whose owner died.'
+    ].join("\n")
+  ),
+  HelpDoc.p(["Examples:", "", "  daybook sessions", "  daybook sessions --json --workspace ~/project"].join("\n"))
+])
+
+export const command = Command.make("sessions", config, (own) => reading(own, print(own.json))).pipe(
+  Command.withDescription(description)
+)
+
+/** A session as one JSON object. */
+export const json = ({ header, head, owner, summary }: SessionRecord): string =>
+  JSON.stringify({
+    id: header.id,
+    title: summary.title,
+    turns: summary.turns,
+    ending: summary.ending ?? null,
+    open: summary.open,
+    owner: Option.getOrNull(Option.map(owner, ({ host, pid }) => ({ host, pid }))),
+    events: head,
+    created: header.created,
+    cwd: header.cwd
+  })
+
+/** A session as one row, or as three short lines where `columns` are few; 0 columns are as many as it takes. */
+export const row = (record: SessionRecord, columns: number): string => {
+  const { header, summary } = record
+  const title = summary.title === "" ? "-" : oneLine(summary.title)
+  const last = lastOf(record)
+  const owner = ownerOf(record)
+  if (columns !== 0 && columns < narrow)
+    return [clip(header.id, columns), clip(`  ${last}, ${owner}`, columns), clip(`  ${title}`, columns)].join("\n")
+  const all = `${cellsOf(header.id, String(summary.turns), last, owner)}  ${title}`
+  return columns === 0 ? all : clip(all, columns)
+}
+
+/** The names of the columns. */
+export const heading = (columns: number): string =>
+  columns !== 0 && columns < narrow ? "" : `${cellsOf("ID", "TURNS", "LAST", "OWNER")}  TITLE\n`
+
+// internal
+
+/** Where rows of columns stop being readable. */
+const narrow = 72
+
+const cellsOf = (id: string, turns: string, last: string, owner: string): string =>
+  `${pad(id, 16)}  ${pad(turns, 5)}  ${pad(last, 11)}  ${pad(owner, 12)}`
+
+const lastOf = ({ summary }: SessionRecord): string => (summary.open ? "open" : (summary.ending ?? "-"))
+
+const ownerOf = ({ owner }: SessionRecord): string =>
+  Option.match(owner, { onNone: () => "-", onSome: ({ host, pid }) => `${pid}@${oneLine(host)}` })
+
+const print = Effect.fnUntraced(function* (asJson: boolean) {
+  const journal = yield* Journal
+  const stdio = yield* Stdio
+  const columns = stdio.outIsTerminal ? yield* stdio.columns : 0
+  const render = asJson ? json : (record: SessionRecord) => row(record, columns)
+  const printed = yield* Stream.runFoldEffect(Stream.chunks(Pages.sessions(journal)), 0, (before, page) => {
+    if (Chunk.isEmpty(page)) return Effect.succeed(before)
+    const first = before === 0 && !asJson ? heading(columns) : ""
+    const rows = Chunk.toReadonlyArray(page).map((record) => `${render(record)}\n`)
+    return Effect.as(stdio.out(first + rows.join("")), before + page.length)
+  })
+  if (printed === 0 && !asJson) yield* stdio.out("no sessions\n")
+})

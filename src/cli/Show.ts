@@ -1,0 +1,55 @@
+/**
+ * `daybook show`: a session as a person reads it.
+ */
+import * as Command from "@effect/cli/Command"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import type { SessionId } from "../domain/Ids.ts"
+import { Journal } from "../journal/Journal.ts"
+import * as Pages from "./Pages.ts"
+import * as Place from "./Place.ts"
+import { reading } from "./Reading.ts"
+import * as SessionArg from "./SessionArg.ts"
+import { Stdio } from "./Stdio.ts"
+import * as TranscriptView from "./TranscriptView.ts"
+
+const description = HelpDoc.blocks([
+  HelpDoc.p(
+    [
+      "Prints a session as a person reads it: who said what, which tools ran and what came of it, how each",
+      "turn ended, and what waits. Long results are cut; `daybook events ID --json` has them whole."
+    ].join("\n")
+  ),
+  HelpDoc.p(["Examples:", "", "  daybook show ID", "  daybook show ID | less"].join("\n"))
+])
+
+export const command = Command.make("show", { ...Place.options, id: SessionArg.argument }, (own) =>
+  reading(own, print(own.id))
+).pipe(Command.withDescription(description))
+
+// internal
+
+const print = Effect.fnUntraced(function* (id: SessionId) {
+  const journal = yield* Journal
+  const stdio = yield* Stdio
+  const record = yield* journal.find(id)
+  yield* stdio.out(TranscriptView.heading(record))
+  const last = yield* Stream.runFoldEffect(
+    Stream.chunks(Pages.events(journal, id, 0)),
+    TranscriptView.start(record.header.seedLength),
+    (before, events) => {
+      let reading = before
+      let text = ""
+      for (const event of events) {
+        const [next, more] = TranscriptView.read(reading, event)
+        reading = next
+        text += more
+      }
+      return Effect.as(text === "" ? Effect.void : stdio.out(text), reading)
+    }
+  )
+  const owner = Option.map(record.owner, ({ host, pid }) => `process ${pid} of ${host}`)
+  yield* stdio.out(TranscriptView.footing(last, Option.getOrUndefined(owner)))
+})

@@ -1,0 +1,110 @@
+/**
+ * How the program ends: its exit code, and what signals do.
+ *
+ * - The first signal interrupts the program, which then comes to its end in good order. No later signal cuts that short:
+ *   each is answered with a line that says what is being waited for, and since when.
+ * - The exit code is the one the program chose, else the signal's.
+ */
+import { makeRunMain } from "@effect/platform/Runtime"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import type { Scope } from "effect/Scope"
+import { elapsed, isoTime } from "./Line.ts"
+
+/** A signal that ends the program. A closed terminal sends `SIGHUP`. */
+export type Signal = "SIGINT" | "SIGTERM" | "SIGHUP"
+
+/** The exit code of a program that a signal cut short. */
+export const signalCodes: Readonly<Record<Signal, number>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 }
+
+export class Shutdown extends Context.Tag("daybook/cli/Shutdown")<
+  Shutdown,
+  {
+    /** Chooses the exit code; the last choice counts. */
+    readonly endWith: (code: number) => Effect.Effect<void>
+    /** The first signal that came, if one did. */
+    readonly signal: Effect.Effect<Option.Option<Signal>>
+    /** Until the scope closes, a further signal is told that this is being waited for. */
+    readonly waitingFor: (what: Effect.Effect<string>) => Effect.Effect<void, never, Scope>
+  }
+>() {}
+
+/** What the process knows of its end. */
+interface State {
+  code: number | undefined
+  first: { readonly signal: Signal; readonly at: number } | undefined
+  waitingFor: Effect.Effect<string>
+}
+
+const atRest = Effect.succeed("what is open to be closed")
+
+/** The exit code. `code` is the one the program chose. */
+export const exitCode = (
+  code: number | undefined,
+  signal: Signal | undefined,
+  exit: Exit.Exit<unknown, unknown>
+): number => {
+  if (code !== undefined) return code
+  if (signal !== undefined) return signalCodes[signal]
+  return Exit.isSuccess(exit) ? 0 : 1
+}
+
+/** What a further signal is told. */
+export const waitingLine = (what: string, since: number, now: number): string =>
+  `daybook: still waiting for ${what}, since ${isoTime(since)} (${elapsed(now - since)}). It will end by itself.\n`
+
+const service = (state: State): Context.Tag.Service<Shutdown> => ({
+  endWith: (code) =>
+    Effect.sync(() => {
+      state.code = code
+    }),
+  signal: Effect.sync(() => Option.map(Option.fromNullable(state.first), (first) => first.signal)),
+  waitingFor: (what) =>
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        state.waitingFor = what
+      }),
+      () =>
+        Effect.sync(() => {
+          state.waitingFor = atRest
+        })
+    )
+})
+
+/** Tells a person who has signalled before. Runs beside the program, which may be busy with its end. */
+const tell = (state: State, since: number): void => {
+  const now = Date.now() // edge: a signal handler runs outside of every fiber
+  Effect.runSync(
+    Effect.map(state.waitingFor, (what) => {
+      process.stderr.write(waitingLine(what, since, now)) // edge: the same
+    })
+  )
+}
+
+/**
+ * Runs the program as this process, and ends the process with its exit code. `NodeRuntime.runMain` would not do: it stops
+ * listening after the first signal, so that the second one kills in the middle of an end.
+ */
+export const runMain = (program: Effect.Effect<void, never, Shutdown>): void => {
+  const state: State = { code: undefined, first: undefined, waitingFor: atRest }
+  const main = makeRunMain(({ fiber, teardown }) => {
+    const receive = (signal: Signal) => {
+      if (state.first !== undefined) return tell(state, state.first.at)
+      state.first = { signal, at: Date.now() } // edge: a signal handler runs outside of every fiber
+      fiber.unsafeInterruptAsFork(fiber.id())
+    }
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => receive(signal))
+    const keepAlive = setInterval(() => {}, 2 ** 31 - 1) // edge: a fiber that waits for another keeps no process alive
+    fiber.addObserver((exit) => {
+      clearInterval(keepAlive)
+      teardown(exit, (code) => process.exit(code))
+    })
+  })
+  main(Effect.provideService(program, Shutdown, service(state)), {
+    disableErrorReporting: true,
+    disablePrettyLogger: true,
+    teardown: (exit, end) => end(exitCode(state.code, state.first?.signal, exit))
+  })
+}

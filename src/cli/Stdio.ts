@@ -1,0 +1,80 @@
+/**
+ * Standard input, output and error.
+ *
+ * - A write returns once it was handed over. Nobody reading standard output any more (EPIPE) is a typed failure; nobody
+ *   reading standard error is none: there is nobody to tell.
+ * - What goes to a terminal moves no cursor and starts no escape sequence, unless it is `err`'s own drawing.
+ */
+import * as NodeStream from "@effect/platform-node/NodeStream"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Data from "effect/Data"
+import * as Effect from "effect/Effect"
+import * as FiberRef from "effect/FiberRef"
+import * as FiberRefs from "effect/FiberRefs"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
+import type * as Stream from "effect/Stream"
+import { oneLine, printable } from "./Line.ts"
+
+/** Nobody reads standard output any more. */
+export class OutputClosed extends Data.TaggedError("OutputClosed")<{ readonly cause: unknown }> {}
+
+export class Stdio extends Context.Tag("daybook/cli/Stdio")<
+  Stdio,
+  {
+    /** Standard input. It dies where that cannot be read. */
+    readonly input: Stream.Stream<Uint8Array>
+    /** Writes to standard output. */
+    readonly out: (text: string) => Effect.Effect<void, OutputClosed>
+    /** Writes to standard error, as it is. Never fails. */
+    readonly err: (text: string) => Effect.Effect<void>
+    readonly outIsTerminal: boolean
+    readonly errIsTerminal: boolean
+    /** The width of the terminal that shows standard output, or else standard error; 0 where neither is one. */
+    readonly columns: Effect.Effect<number>
+  }
+>() {}
+
+/** Says one line on standard error. */
+export const say = (line: string): Effect.Effect<void, never, Stdio> =>
+  Effect.flatMap(Stdio, (stdio) => stdio.err(`daybook: ${oneLine(line)}\n`))
+
+/** Those of this process. From here on a reader that goes away is a failed write, and never a crash. */
+export const layer: Layer.Layer<Stdio> = Layer.sync(Stdio, () => {
+  const stdout = process.stdout // edge: the terminal service knows standard output alone, and not how wide the other is
+  const stderr = process.stderr // edge: the same
+  stdout.on("error", () => {})
+  stderr.on("error", () => {})
+  return {
+    input: NodeStream.stdin,
+    out: (text) => write(stdout, stdout.isTTY === true ? printable(text) : text),
+    err: (text) => Effect.ignore(write(stderr, text)),
+    outIsTerminal: stdout.isTTY === true,
+    errIsTerminal: stderr.isTTY === true,
+    columns: Effect.sync(() => stdout.columns ?? stderr.columns ?? 0)
+  }
+})
+
+/** Logs go to standard error, a line each. Causes and stack traces show with `--log-level debug` alone. */
+export const loggerLayer: Layer.Layer<never> = Logger.replace(
+  Logger.defaultLogger,
+  Logger.make(({ cause, context, logLevel, message }) => {
+    const parts = Array.isArray(message) ? message : [message]
+    const minimum = FiberRefs.getOrDefault(context, FiberRef.currentMinimumLogLevel)
+    const isDebugging = LogLevel.lessThanEqual(minimum, LogLevel.Debug)
+    const details = isDebugging && !Cause.isEmpty(cause) ? `\n${Cause.pretty(cause, { renderErrorCause: true })}` : ""
+    const line = oneLine(parts.map(String).join(" "))
+    process.stderr.write(`daybook: ${logLevel.label.toLowerCase()}: ${line}${details}\n`) // edge: a logger is synchronous
+  })
+)
+
+// internal
+
+const write = (stream: NodeJS.WriteStream, text: string): Effect.Effect<void, OutputClosed> =>
+  Effect.async((resume) => {
+    stream.write(text, (cause) =>
+      resume(cause === null || cause === undefined ? Effect.void : Effect.fail(new OutputClosed({ cause })))
+    )
+  })

@@ -1,0 +1,137 @@
+/**
+ * The state of a session: every fold of its log side by side.
+ *
+ * - One pure step an event; the state is a function of the log and of nothing else.
+ * - An event that cannot stand where it stands is a violation that names its seq, and changes nothing.
+ */
+import * as Either from "effect/Either"
+import * as Brackets from "./Brackets.ts"
+import type { StoredEvent, StoredOf } from "./Event.ts"
+import * as Inbox from "./Inbox.ts"
+import { type Message, textOf } from "./Message.ts"
+import { type ChatRequest, type Digest, extendDigest } from "./Request.ts"
+import * as Transcript from "./Transcript.ts"
+import type { TurnEnding } from "./TurnEnding.ts"
+
+/** What `sessions` lists without reading a log. */
+export interface Summary {
+  /** The first line of the first input, at most 80 characters; empty before there is one. */
+  readonly title: string
+  readonly turns: number
+  /** The kind of the last turn's ending; absent while no turn has ended. */
+  readonly ending?: TurnEnding["kind"]
+  /** A turn stands open: it runs, or its owner died. */
+  readonly open: boolean
+}
+
+export interface SessionState {
+  /** The seq that the next event gets. */
+  readonly head: number
+  /** The time of the last event, in Unix milliseconds; 0 before the first. */
+  readonly time: number
+  /** How many leading events were inherited by a fork: their splices are not this session's (B22). */
+  readonly seedLength: number
+  readonly brackets: Brackets.Brackets
+  readonly transcript: Transcript.Transcript
+  readonly inbox: Inbox.Inbox
+  readonly header?: StoredOf<"request/header">
+  readonly summary: Summary
+}
+
+/** The state of a log before its first event. */
+export const initial = (seedLength = 0): SessionState => ({
+  head: 0,
+  time: 0,
+  seedLength,
+  brackets: Brackets.empty,
+  transcript: Transcript.empty,
+  inbox: Inbox.empty,
+  summary: { title: "", turns: 0, open: false }
+})
+
+const summarize = (summary: Summary, event: StoredEvent): Summary => {
+  switch (event.type) {
+    case "turn/start":
+      return { ...summary, turns: event.data.turn, open: true }
+    case "turn/end":
+      return { ...summary, ending: event.data.reason.kind, open: false }
+    case "user/message":
+      return summary.title === "" ? { ...summary, title: titleOf(event.data) } : summary
+    default:
+      return summary
+  }
+}
+
+const titleOf = (message: Message): string => {
+  const line = textOf(message).trimStart().split("\n", 1)[0] ?? ""
+  return Array.from(line).slice(0, 80).join("")
+}
+
+const transcriptAfter = (state: SessionState, event: StoredEvent): Either.Either<Transcript.Transcript, string> => {
+  if (event.type === "context/replaced") return Transcript.replace(state.transcript, event.data, event.data.messages)
+  const step = state.brackets.open?.step
+  if (event.type === "step/end" && step !== undefined)
+    return Either.right(Transcript.closeStep(state.transcript, step, event.seq))
+  return Either.right(state.transcript)
+}
+
+const inboxAfter = (state: SessionState, event: StoredEvent): Either.Either<Inbox.Inbox, string> =>
+  event.type === "agent/inbox/spliced" && event.seq >= state.seedLength
+    ? Inbox.splice(state.inbox, event.data)
+    : Either.right(state.inbox)
+
+/** The state after one more event, or why that event cannot stand there. */
+export const apply = (state: SessionState, event: StoredEvent): Either.Either<SessionState, string> => {
+  if (event.seq !== state.head) return Either.left(`seq ${event.seq} stands where ${state.head} was due`)
+  if (event.time < state.time) return Either.left(`time goes back at seq ${event.seq}`)
+  const brackets = Brackets.advance(state.brackets, event)
+  if (Either.isLeft(brackets)) return Either.left(`seq ${event.seq}: ${brackets.left}`)
+  const transcript = transcriptAfter(state, event)
+  if (Either.isLeft(transcript)) return Either.left(`seq ${event.seq}: ${transcript.left}`)
+  const inbox = inboxAfter(state, event)
+  if (Either.isLeft(inbox)) return Either.left(`seq ${event.seq}: ${inbox.left}`)
+  return Either.right({
+    ...state,
+    head: event.seq + 1,
+    time: event.time,
+    brackets: brackets.right,
+    transcript: transcript.right,
+    inbox: inbox.right,
+    summary: summarize(state.summary, event),
+    ...(event.type === "request/header" ? { header: event } : {})
+  })
+}
+
+/** The state after all these events, or the first violation. */
+export const fold = (
+  events: Iterable<StoredEvent>,
+  from: SessionState = initial()
+): Either.Either<SessionState, string> => {
+  let state = from
+  for (const event of events) {
+    const next = apply(state, event)
+    if (Either.isLeft(next)) return next
+    state = next.right
+  }
+  return Either.right(state)
+}
+
+const openInput = (state: SessionState): ReadonlyArray<Message> =>
+  state.brackets.open?.step === undefined ? [] : Transcript.inputMessages(state.brackets.open.step.input)
+
+/** The messages of a request made now: all closed steps, and the input of the open one. */
+export const requestMessages = (state: SessionState): ReadonlyArray<Message> => [
+  ...Transcript.messages(state.transcript),
+  ...openInput(state)
+]
+
+/** The digest of `requestMessages`, at the cost of the open step's input alone. */
+export const requestDigest = (state: SessionState): Digest =>
+  openInput(state).reduce(extendDigest, Transcript.digestOf(state.transcript))
+
+/** The request that the log derives here; absent before the first header. */
+export const deriveRequest = (state: SessionState): ChatRequest | undefined => {
+  if (state.header === undefined) return undefined
+  const { config, system, tools } = state.header.data
+  return { config, system, tools, messages: requestMessages(state) }
+}

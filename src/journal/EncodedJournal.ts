@@ -1,0 +1,169 @@
+/**
+ * A journal over rows: what every implementation shares.
+ *
+ * - `make` checks arguments, encodes before a store is asked and decodes after; a store moves rows and knows no event.
+ * - A broken argument or an event that may not be stored is a bug of the caller: it dies, and nothing was written.
+ * - `verdict` tells apart why a batch found its session moved. Stores call it in the transaction that found it so.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import { type JournalError, SeqConflict, SessionFenced, SessionNotFound } from "../domain/Errors.ts"
+import type { StoredEvent } from "../domain/Event.ts"
+import type { SessionId } from "../domain/Ids.ts"
+import * as Codec from "./Codec.ts"
+import type { Append, SessionHeader, SessionRecord, Take } from "./SessionRecord.ts"
+
+/** A batch as a store gets it: rows from `head` on without a gap. */
+export interface EncodedAppend {
+  readonly id: SessionId
+  readonly head: number
+  readonly epoch: number
+  readonly rows: ReadonlyArray<Codec.EventRow>
+  readonly summary: Codec.SummaryColumns
+}
+
+/** A take as a store gets it: the rows stand under the new epoch. */
+export interface EncodedTake extends EncodedAppend {
+  readonly owner: Codec.OwnerColumns
+  readonly leaseExpires: number
+}
+
+export type Verdict = Either.Either<number, SeqConflict | SessionFenced>
+
+/** What an implementation does; each method as the port says, on rows. */
+export interface Store {
+  readonly location: string
+  readonly create: (row: Codec.SessionRow) => Effect.Effect<boolean, JournalError>
+  readonly find: (id: SessionId) => Effect.Effect<Option.Option<Codec.SessionRow>, JournalError>
+  readonly take: (take: EncodedTake) => Effect.Effect<number, SeqConflict | JournalError>
+  readonly release: (id: SessionId, epoch: number) => Effect.Effect<void, JournalError>
+  readonly append: (batches: ReadonlyArray<EncodedAppend>) => Effect.Effect<ReadonlyArray<Verdict>, JournalError>
+  readonly read: (
+    id: SessionId,
+    from: number,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
+  readonly list: (offset: number, limit: number) => Effect.Effect<ReadonlyArray<Codec.SessionRow>, JournalError>
+}
+
+/** What a session's row says of who may write where. */
+export interface Standing {
+  readonly head: number
+  readonly epoch: number
+}
+
+/**
+ * Judges a batch that did not find its session at its head and epoch, given the session as it stands and the rows in the
+ * batch's places: written already, or why it is refused.
+ */
+export const verdict = (
+  batch: EncodedAppend,
+  standing: Standing | undefined,
+  stored: ReadonlyArray<Codec.EventRow>
+): Verdict => {
+  const { epoch, head, id, rows } = batch
+  if (standing !== undefined && standing.epoch !== epoch)
+    return Either.left(new SessionFenced({ sessionId: id, epoch }))
+  const written = rows.length > 0 && rows.every((row, index) => isSameRow(row, stored[index]))
+  return written ? Either.right(head + rows.length) : Either.left(new SeqConflict({ sessionId: id, head }))
+}
+
+/** The journal over a store. */
+export const make = (store: Store) => ({
+  location: store.location,
+  create: Effect.fn("Journal.create")((header: SessionHeader) => store.create(Codec.encodeHeader(header))),
+  find: Effect.fn("Journal.find")(function* (id: SessionId) {
+    const row = yield* store.find(id)
+    if (Option.isNone(row)) return yield* new SessionNotFound({ sessionId: id })
+    const record = yield* Codec.decodeRecord(store.location, row.value)
+    return yield* Codec.checkVersion(store.location, record)
+  }),
+  take: Effect.fn("Journal.take")(function* (take: Take) {
+    const rows = yield* encodeBatch(take, take.epoch + 1)
+    return yield* store.take({
+      ...batchOf(take, rows),
+      owner: Codec.encodeOwner(take.owner),
+      leaseExpires: take.leaseExpires
+    })
+  }),
+  release: Effect.fn("Journal.release")(store.release),
+  // untraced: its span would cost a tenth of the commit
+  append: Effect.fnUntraced(function* (batches: ReadonlyArray<Append>) {
+    const encoded: Array<EncodedAppend> = []
+    for (const batch of batches) encoded.push(batchOf(batch, yield* encodeBatch(batch, batch.epoch)))
+    return encoded.length === 0 ? [] : yield* store.append(encoded)
+  }),
+  read: Effect.fn("Journal.read")(function* (
+    id: SessionId,
+    { from, limit }: { readonly from: number; readonly limit: number }
+  ) {
+    yield* checkCount("read from", from)
+    yield* checkCount("read limit", limit)
+    return yield* decodePage({ location: store.location, id }, from, yield* store.read(id, from, limit))
+  }),
+  list: Effect.fn("Journal.list")(function* ({ limit, offset }: { readonly offset: number; readonly limit: number }) {
+    yield* checkCount("list offset", offset)
+    yield* checkCount("list limit", limit)
+    const records: Array<SessionRecord> = []
+    for (const row of yield* store.list(offset, limit)) records.push(yield* Codec.decodeRecord(store.location, row))
+    return records
+  })
+})
+
+// internal
+
+const checkCount = (what: string, value: number): Effect.Effect<void> =>
+  Number.isSafeInteger(value) && value >= 0
+    ? Effect.void
+    : Effect.dieMessage(`${what}: ${value} is no whole number from 0 on`)
+
+const batchOf = (batch: Append, rows: ReadonlyArray<Codec.EventRow>): EncodedAppend => ({
+  id: batch.id,
+  head: batch.head,
+  epoch: batch.epoch,
+  rows,
+  summary: Codec.encodeSummary(batch.summary)
+})
+
+/** The rows of a batch. Dies on an event that may not be stored, or that does not follow the one before it (J06). */
+const encodeBatch = (batch: Append, epoch: number): Effect.Effect<ReadonlyArray<Codec.EventRow>> =>
+  Effect.suspend(() => {
+    const rows: Array<Codec.EventRow> = []
+    for (const event of batch.events) {
+      const due = batch.head + rows.length
+      if (event.seq !== due) return Effect.dieMessage(`session ${batch.id}: seq ${event.seq} where ${due} was due`)
+      const row = Codec.encodeEvent(epoch, event)
+      if (Either.isLeft(row)) return Effect.dieMessage(`session ${batch.id}: ${row.left}`)
+      rows.push(row.right)
+    }
+    return Effect.succeed(rows)
+  })
+
+const decodePage = (
+  place: Codec.Place,
+  from: number,
+  rows: ReadonlyArray<Codec.EventRow>
+): Effect.Effect<ReadonlyArray<StoredEvent>, Codec.Undecodable> =>
+  Effect.suspend(() => {
+    const events: Array<StoredEvent> = []
+    for (const row of rows) {
+      const event = Codec.decodeEvent(place, row)
+      if (Either.isLeft(event)) return Effect.fail(event.left)
+      const due = from + events.length
+      if (event.right.seq !== due) return Effect.fail(Codec.corrupt(place, `seq ${due} is missing`))
+      events.push(event.right)
+    }
+    return Effect.succeed(events)
+  })
+
+const isSameRow = (row: Codec.EventRow, stored: Codec.EventRow | undefined): boolean =>
+  stored !== undefined &&
+  row.seq === stored.seq &&
+  row.v === stored.v &&
+  row.epoch === stored.epoch &&
+  row.time === stored.time &&
+  row.type === stored.type &&
+  row.data === stored.data &&
+  row.source === stored.source &&
+  row.ignorable === stored.ignorable

@@ -1,0 +1,99 @@
+/**
+ * The journal in memory: for tests, and for programs that need nothing after they end.
+ *
+ * - It keeps the rows that a database would, so that what is read was really encoded.
+ * - Each operation is one synchronous step: no other sees half of it.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import { JournalFailed, SeqConflict } from "../domain/Errors.ts"
+import type { SessionId } from "../domain/Ids.ts"
+import { type EventRow, noOwner, type SessionRow } from "./Codec.ts"
+import * as EncodedJournal from "./EncodedJournal.ts"
+
+/** A new journal that nobody else sees. */
+export const make = Effect.sync(() => EncodedJournal.make(makeStore()))
+
+/** The journal of a database that is not there: empty to read, and it refuses every write. */
+export const makeEmpty = (location: string) => {
+  const refuse = (operation: string) => {
+    const cause = new Error("it was opened for reading only, and is not there")
+    return Effect.fail(new JournalFailed({ file: location, operation, cause }))
+  }
+  return EncodedJournal.make({
+    location,
+    create: () => refuse("create"),
+    find: () => Effect.succeedNone,
+    take: () => refuse("take"),
+    release: () => refuse("release"),
+    append: () => refuse("append"),
+    read: () => Effect.succeed([]),
+    list: () => Effect.succeed([])
+  })
+}
+
+// internal
+
+interface Entry {
+  row: SessionRow
+  readonly events: Array<EventRow>
+}
+
+const makeStore = (): EncodedJournal.Store => {
+  const sessions = new Map<string, Entry>()
+
+  const standsAt = (entry: Entry, batch: EncodedJournal.EncodedAppend): boolean =>
+    entry.row.head === batch.head && entry.row.epoch === batch.epoch
+
+  const write = (entry: Entry, batch: EncodedJournal.EncodedAppend, columns: Partial<SessionRow> = {}): number => {
+    const head = batch.head + batch.rows.length
+    entry.row = { ...entry.row, ...batch.summary, ...columns, head }
+    for (const row of batch.rows) entry.events.push(row)
+    return head
+  }
+
+  const appendOne = (batch: EncodedJournal.EncodedAppend): EncodedJournal.Verdict => {
+    const entry = sessions.get(batch.id)
+    if (entry !== undefined && standsAt(entry, batch)) return Either.right(write(entry, batch))
+    const stored = entry?.events.slice(batch.head, batch.head + batch.rows.length) ?? []
+    return EncodedJournal.verdict(batch, entry?.row, stored)
+  }
+
+  const release = (id: SessionId, epoch: number): void => {
+    const entry = sessions.get(id)
+    if (entry === undefined || entry.row.epoch !== epoch) return
+    if (entry.row.head === 0) sessions.delete(id)
+    else entry.row = { ...entry.row, ...noOwner, lease_expires: 0 }
+  }
+
+  return {
+    location: "memory",
+    create: (row) =>
+      Effect.sync(() => {
+        if (sessions.has(row.id)) return false
+        sessions.set(row.id, { row, events: [] })
+        return true
+      }),
+    find: (id) => Effect.sync(() => Option.fromNullable(sessions.get(id)?.row)),
+    take: (take) =>
+      Effect.suspend(() => {
+        const entry = sessions.get(take.id)
+        if (entry === undefined || !standsAt(entry, take))
+          return Effect.fail(new SeqConflict({ sessionId: take.id, head: take.head }))
+        const epoch = take.epoch + 1
+        write(entry, take, { ...take.owner, epoch, lease_expires: take.leaseExpires })
+        return Effect.succeed(epoch)
+      }),
+    release: (id, epoch) => Effect.sync(() => release(id, epoch)),
+    append: (batches) => Effect.sync(() => batches.map(appendOne)),
+    read: (id, from, limit) => Effect.sync(() => sessions.get(id)?.events.slice(from, from + limit) ?? []),
+    list: (offset, limit) =>
+      Effect.sync(() =>
+        Array.from(sessions.values(), (entry) => entry.row)
+          .filter((row) => row.head > 0)
+          .sort((a, b) => b.created - a.created || (a.id < b.id ? 1 : -1))
+          .slice(offset, offset + limit)
+      )
+  }
+}

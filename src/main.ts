@@ -1,0 +1,50 @@
+#!/usr/bin/env node
+/**
+ * The program `daybook`: layers and `runMain`.
+ */
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
+import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Agents from "./agent/Agents.ts"
+import * as SystemPrompt from "./agent/SystemPrompt.ts"
+import { Composition } from "./cli/Composition.ts"
+import * as Daybook from "./cli/Daybook.ts"
+import type { Place } from "./cli/Place.ts"
+import * as Shutdown from "./cli/Shutdown.ts"
+import * as Stdio from "./cli/Stdio.ts"
+import * as Journal from "./journal/Journal.ts"
+import * as OfflineModel from "./model/OfflineModel.ts"
+import * as Reaper from "./session/Reaper.ts"
+import * as Repair from "./session/Repair.ts"
+import * as Sessions from "./session/Sessions.ts"
+import * as Settings from "./settings/Settings.ts"
+import * as BuiltIn from "./tool/BuiltIn.ts"
+import * as Pipeline from "./tool/Pipeline.ts"
+import * as Workspace from "./tool/Workspace.ts"
+
+const host = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer, NodeTerminal.layer)
+
+const tools = (place: Place) =>
+  Pipeline.layer.pipe(Layer.provideMerge(BuiltIn.layer), Layer.provide(Workspace.layer(place.workspace)))
+
+const prompt = (place: Place) =>
+  SystemPrompt.layer([{ name: "workspace", order: 20, text: `The workspace is ${place.workspace}.` }])
+
+const agents = (place: Place) =>
+  Agents.layer.pipe(
+    Layer.provide([OfflineModel.layer, Settings.layer, prompt(place), tools(place)]),
+    Layer.provide(Layer.provide(Sessions.layer, [Repair.layer, Reaper.layerNone])),
+    Layer.provideMerge(Journal.layerSqlite({ filename: place.db })),
+    Layer.provide(host)
+  )
+
+const composition = Layer.succeed(Composition, {
+  reading: (place) => Journal.layerSqliteReadonly({ filename: place.db }),
+  agents
+})
+
+const words = process.argv.slice(2) // edge: what the program was asked to do
+
+Shutdown.runMain(Effect.provide(Daybook.main(words), Layer.mergeAll(composition, host, Stdio.layer, Stdio.loggerLayer)))

@@ -1,0 +1,193 @@
+/**
+ * A live session: its log in memory, ahead of the journal by what the writer has not stored yet.
+ *
+ * - `append` is one synchronous step: the events join the log, and the state moves, or the fiber dies and nothing changed.
+ * - What was appended becomes durable in order; `barrier` waits for it. Nothing else waits for the disk.
+ * - When a write fails the session is broken for good: nothing more is appended, and what is stored is what is kept.
+ */
+import type * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as FiberId from "effect/FiberId"
+import type * as Stream from "effect/Stream"
+import { type JournalError, SessionBroken } from "../domain/Errors.ts"
+import { isAppendable, type SessionEvent, type StoredEvent } from "../domain/Event.ts"
+import type { SessionId } from "../domain/Ids.ts"
+import type { FeedItem, Notice } from "../domain/Notice.ts"
+import * as SessionState from "../domain/SessionState.ts"
+import { snapshot } from "../internal/Json.ts"
+import type { SessionHeader } from "../journal/Journal.ts"
+import * as Feed from "./Feed.ts"
+import type { Client, Writer } from "./Writer.ts"
+
+/** How many events may wait for the disk before whoever appends has to wait too. */
+export const maxBacklog = 4096
+
+export interface Session {
+  readonly id: SessionId
+  readonly header: SessionHeader
+  readonly epoch: number
+  /** How many events were stored when this owner took the session, repair included. */
+  readonly loadedHead: number
+  /** The state of the log as it is in memory now. */
+  readonly unsafeState: () => SessionState.SessionState
+  /**
+   * Appends in one synchronous step: all of the events or none. Fails only when the session is broken; an event that
+   * cannot stand there is thrown as a defect, and nothing has changed.
+   */
+  readonly unsafeAppend: (
+    events: ReadonlyArray<SessionEvent>
+  ) => Either.Either<ReadonlyArray<StoredEvent>, SessionBroken>
+  /**
+   * Appends the events that `make` gives for the state as it is, in one step. Returns once they are in the log, not once
+   * they are durable; waits only while too many events wait for the disk. Dies on an event that cannot stand there.
+   */
+  readonly append: (
+    make: (state: SessionState.SessionState) => ReadonlyArray<SessionEvent>
+  ) => Effect.Effect<ReadonlyArray<StoredEvent>, SessionBroken>
+  /** Returns the head of the log as it was at the call, once everything before it is durable. */
+  readonly barrier: Effect.Effect<number, SessionBroken>
+  /** How many events are durable. */
+  readonly durableHead: Effect.Effect<number>
+  /** Returns when the session is broken: a write failed, or its owner gave up on it. */
+  readonly broken: Effect.Effect<SessionBroken>
+  /** Breaks the session: what is not durable yet is dropped, and nothing more is appended. The first cause stands. */
+  readonly unsafeBreak: (cause: unknown) => SessionBroken
+  /** Shows a notice to every subscriber. Never waits. */
+  readonly notify: (notice: Notice) => Effect.Effect<void>
+  readonly unsafeNotify: (notice: Notice) => void
+  /** Durable events as they commit, and live notices, from the moment of subscription on. Ends with the session. */
+  readonly feed: Stream.Stream<FeedItem, JournalError>
+}
+
+/** What a session is made of, once it was taken. */
+export interface Taken {
+  readonly header: SessionHeader
+  readonly epoch: number
+  readonly state: SessionState.SessionState
+}
+
+/** Deferreds here are completed by the writer, whose fiber outlives them: they belong to no fiber. */
+const ownerless = FiberId.none
+
+interface Waiter {
+  readonly head: number
+  readonly done: Deferred.Deferred<number, SessionBroken>
+}
+
+/** The events in their places, and the state after them. Throws where one cannot stand: that is a bug of the caller. */
+const place = (
+  state: SessionState.SessionState,
+  events: ReadonlyArray<SessionEvent>,
+  now: number
+): { readonly stored: ReadonlyArray<StoredEvent>; readonly state: SessionState.SessionState } => {
+  const stored: Array<StoredEvent> = []
+  let next = state
+  for (const event of events) {
+    const frozen: unknown = Either.getOrThrowWith(
+      snapshot(event),
+      (detail) => new Error(`not JSON without loss: ${detail}`)
+    )
+    if (!isAppendable(frozen)) throw new Error(`no event that this version may append: ${event.type}`)
+    const placed = Object.freeze({ ...frozen, seq: next.head, time: Math.max(now, next.time) })
+    next = Either.getOrThrowWith(SessionState.apply(next, placed), (detail) => new Error(detail))
+    stored.push(placed)
+  }
+  return { stored, state: next }
+}
+
+/** The live session. `end` is called once everything is durable: then its feed ends and nothing more is appended. */
+export const make = (
+  taken: Taken,
+  services: {
+    readonly writer: Writer
+    readonly clock: Clock.Clock
+    readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
+  }
+): { readonly session: Session; readonly end: Effect.Effect<void> } => {
+  const id = taken.header.id
+  const brokenSignal = Deferred.unsafeMake<SessionBroken>(ownerless)
+  let state = taken.state
+  let durable = state.head
+  const backlog: Array<StoredEvent> = []
+  let waiters: ReadonlyArray<Waiter> = []
+  let broken: SessionBroken | undefined
+
+  const feed = Feed.make({ durableHead: () => durable, read: services.read })
+
+  const unsafeBreak = (cause: unknown): SessionBroken => {
+    if (broken !== undefined) return broken
+    const error = new SessionBroken({ sessionId: id, durableHead: durable, cause })
+    broken = error
+    backlog.length = 0
+    for (const waiter of waiters) Deferred.unsafeDone(waiter.done, Effect.fail(error))
+    waiters = []
+    Deferred.unsafeDone(brokenSignal, Effect.succeed(error))
+    feed.unsafePublish({ type: "broken", durableHead: durable, message: error.message })
+    return error
+  }
+
+  const client: Client = {
+    waiting: () =>
+      backlog.length === 0
+        ? undefined
+        : { id, head: durable, epoch: taken.epoch, events: [...backlog], summary: state.summary },
+    stored: (head) => {
+      const events = backlog.splice(0, head - durable)
+      durable = head
+      const served = waiters.filter((waiter) => waiter.head <= head)
+      waiters = waiters.filter((waiter) => waiter.head > head)
+      for (const waiter of served) Deferred.unsafeDone(waiter.done, Effect.succeed(waiter.head))
+      for (const event of events) feed.unsafePublish({ type: "event", event })
+    },
+    failed: (cause) => {
+      unsafeBreak(cause)
+    }
+  }
+
+  const unsafeAppend: Session["unsafeAppend"] = (events) => {
+    if (broken !== undefined) return Either.left(broken)
+    const placed = place(state, events, services.clock.unsafeCurrentTimeMillis())
+    if (placed.stored.length > 0) {
+      state = placed.state
+      for (const event of placed.stored) backlog.push(event)
+      services.writer.unsafeWake(client)
+    }
+    return Either.right(placed.stored)
+  }
+
+  const barrier = Effect.suspend(() => {
+    if (broken !== undefined) return Effect.fail(broken)
+    if (durable === state.head) return Effect.succeed(durable)
+    const waiter: Waiter = { head: state.head, done: Deferred.unsafeMake(ownerless) }
+    waiters = [...waiters, waiter]
+    return Deferred.await(waiter.done)
+  })
+
+  const session: Session = {
+    id,
+    header: taken.header,
+    epoch: taken.epoch,
+    loadedHead: durable,
+    unsafeState: () => state,
+    unsafeAppend,
+    append: (make) =>
+      Effect.flatMap(
+        Effect.suspend(() => unsafeAppend(make(state))),
+        (stored) => (backlog.length > maxBacklog ? Effect.as(barrier, stored) : Effect.succeed(stored))
+      ),
+    barrier,
+    durableHead: Effect.sync(() => durable),
+    broken: Deferred.await(brokenSignal),
+    unsafeBreak,
+    notify: (notice) => Effect.sync(() => feed.unsafePublish(notice)),
+    unsafeNotify: feed.unsafePublish,
+    feed: feed.subscribe
+  }
+  const end = Effect.sync(() => {
+    broken ??= new SessionBroken({ sessionId: id, durableHead: durable, cause: new Error("it was released.") })
+    feed.unsafeEnd()
+  })
+  return { session, end }
+}

@@ -1,0 +1,216 @@
+/**
+ * Sessions: taking one over and giving it back.
+ *
+ * - A session has one live owner in this process; a second open fails, or waits while the first one closes.
+ * - Taking is: load, end what a dead owner left running, compute the closing events, and store them together with the
+ *   ownership in one transaction (law 8). If the log moved meanwhile, all of it is done again.
+ * - Releasing makes everything durable, then gives the lease back.
+ */
+import type * as FileSystem from "@effect/platform/FileSystem"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as FiberId from "effect/FiberId"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import type { Scope } from "effect/Scope"
+import { JournalCorrupt, type JournalError, type SessionNotFound, SessionOwned } from "../domain/Errors.ts"
+import type { SessionEvent, StoredEvent } from "../domain/Event.ts"
+import type { SessionId } from "../domain/Ids.ts"
+import * as SessionState from "../domain/SessionState.ts"
+import * as Host from "../internal/Host.ts"
+import * as Journal from "../journal/Journal.ts"
+import { type LeftOver, Reaper } from "./Reaper.ts"
+import { Repair } from "./Repair.ts"
+import * as Session from "./Session.ts"
+import * as Writer from "./Writer.ts"
+
+/** How long ownership lasts without a sign of life. */
+export const leaseDuration = Duration.seconds(30)
+
+/** How many events a load reads at once. */
+const pageSize = 2000
+
+/** How often a take is tried again because the log moved. */
+const maxTakes = 20
+
+/** What to do about an id that is not stored. */
+export interface AcquireOptions {
+  /** The folder of a session that is created. */
+  readonly cwd: string
+  /** `never`: an unknown id fails. `if-absent`: it is created. */
+  readonly create: "never" | "if-absent"
+  readonly parent?: SessionId
+  readonly depth?: number
+}
+
+export class Sessions extends Context.Tag("daybook/session/Sessions")<
+  Sessions,
+  {
+    /**
+     * Takes a session until the scope closes. On return the log balances and is ours. Fails with `SessionOwned` while it
+     * is live elsewhere, with `SessionNotFound` for an unknown id that is not to be created. Closing the scope makes
+     * everything durable and gives the session back.
+     */
+    readonly acquire: (
+      id: SessionId,
+      options: AcquireOptions
+    ) => Effect.Effect<Session.Session, SessionNotFound | SessionOwned | JournalError, Scope>
+  }
+>() {}
+
+/** The state of a stored log. Fails where the log is not one that this program can have written. */
+export const load = (
+  journal: Context.Tag.Service<Journal.Journal>,
+  record: Journal.SessionRecord
+): Effect.Effect<SessionState.SessionState, JournalError> => {
+  const { id, seedLength } = record.header
+  const corrupt = (detail: string) =>
+    new JournalCorrupt({ file: journal.location, sessionId: id, detail, cause: undefined })
+  const from = (state: SessionState.SessionState): Effect.Effect<SessionState.SessionState, JournalError> =>
+    Effect.flatMap(journal.read(id, { from: state.head, limit: pageSize }), (events) => {
+      const next = SessionState.fold(events, state)
+      if (Either.isLeft(next)) return Effect.fail(corrupt(next.left))
+      return events.length < pageSize ? Effect.succeed(next.right) : from(next.right)
+    })
+  return Effect.filterOrFail(
+    from(SessionState.initial(seedLength)),
+    (state) => state.head >= record.head,
+    (state) => corrupt(`its log ends at ${state.head}, not at ${record.head}`)
+  )
+}
+
+/** The groups that calls of the open step started and that no result tells about. */
+const leftOvers = (state: SessionState.SessionState): ReadonlyArray<LeftOver> =>
+  state.brackets.open?.step?.calls.flatMap((call) => (call.result === undefined ? call.processes : [])) ?? []
+
+/** The closing events in their places, at the time of the last real event, and the state after them (law 8). */
+const close = (state: SessionState.SessionState, closers: ReadonlyArray<SessionEvent>) => {
+  const events: Array<StoredEvent> = closers.map((event, index) => ({
+    ...event,
+    seq: state.head + index,
+    time: state.time
+  }))
+  return Effect.map(
+    // a policy whose events do not fit the log is a bug of that policy
+    Effect.orDieWith(SessionState.fold(events, state), (detail) => new Error(`repair does not fit: ${detail}`)),
+    (after) => ({ events, after })
+  )
+}
+
+type Live = { readonly closed: Deferred.Deferred<void>; closing: boolean }
+
+const make = Effect.gen(function* () {
+  const journal = yield* Journal.Journal
+  const repair = yield* Repair
+  const reaper = yield* Reaper
+  const clock = yield* Effect.clock
+  const host = yield* Host.identity
+  const token = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
+  const owner: Journal.Owner = { ...host, token }
+  const writer = yield* Writer.make(journal.append)
+  const live = new Map<SessionId, Live>()
+
+  const claim = (id: SessionId) =>
+    Effect.sync((): Either.Either<Live, Live> => {
+      const other = live.get(id)
+      if (other !== undefined) return Either.left(other)
+      const mine: Live = { closed: Deferred.unsafeMake(FiberId.none), closing: false }
+      live.set(id, mine)
+      return Either.right(mine)
+    })
+
+  const free = (id: SessionId, mine: Live) =>
+    Effect.sync(() => {
+      live.delete(id)
+      Deferred.unsafeDone(mine.closed, Effect.void)
+    })
+
+  /** The one place of this id in this process, until the scope closes. Waits for one that is closing. */
+  const reserve = (id: SessionId): Effect.Effect<Live, SessionOwned, Scope> =>
+    Effect.flatMap(
+      Effect.acquireRelease(claim(id), (claimed) => (Either.isRight(claimed) ? free(id, claimed.right) : Effect.void)),
+      Either.match({
+        onRight: (mine) => Effect.succeed(mine),
+        onLeft: (other) =>
+          other.closing
+            ? Effect.zipRight(Deferred.await(other.closed), reserve(id))
+            : Effect.fail(new SessionOwned({ sessionId: id, owner: "this process" }))
+      })
+    )
+
+  const find = (id: SessionId, options: AcquireOptions) =>
+    Effect.catchTag(journal.find(id), "SessionNotFound", (missing) =>
+      Effect.gen(function* () {
+        if (options.create === "never") return yield* missing
+        yield* journal.create({
+          id,
+          version: Journal.formatVersion,
+          cwd: options.cwd,
+          created: yield* Clock.currentTimeMillis,
+          parent: Option.fromNullable(options.parent),
+          seedLength: 0,
+          depth: options.depth ?? 0
+        })
+        return yield* journal.find(id)
+      })
+    )
+
+  /** Ownership and the closing events, as one step that cannot be interrupted half way. */
+  const take = (record: Journal.SessionRecord, loaded: SessionState.SessionState) =>
+    Effect.gen(function* () {
+      const processes = leftOvers(loaded)
+      const report = processes.length === 0 ? [] : yield* reaper.reap(processes)
+      const { after, events } = yield* close(loaded, repair.closers(loaded, report))
+      const epoch = yield* journal.take({
+        id: record.header.id,
+        head: loaded.head,
+        epoch: record.epoch,
+        events,
+        summary: after.summary,
+        owner,
+        leaseExpires: (yield* Clock.currentTimeMillis) + Duration.toMillis(leaseDuration)
+      })
+      return { header: record.header, epoch, state: after }
+    })
+
+  const takeNow = Effect.fn("Sessions.take")(function* (id: SessionId, options: AcquireOptions) {
+    const record = yield* find(id, options)
+    const loaded = yield* load(journal, record)
+    return yield* Effect.acquireRelease(take(record, loaded), (taken) =>
+      Effect.ignore(journal.release(id, taken.epoch))
+    )
+  })
+
+  const acquire = Effect.fn("Sessions.acquire")(function* (id: SessionId, options: AcquireOptions) {
+    const mine = yield* reserve(id)
+    const taken = yield* Effect.retry(takeNow(id, options), {
+      times: maxTakes,
+      while: (error) => error._tag === "SeqConflict"
+    }).pipe(
+      Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
+    )
+    const { end, session } = Session.make(taken, {
+      writer,
+      clock,
+      read: (from, limit) => journal.read(id, { from, limit })
+    })
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        mine.closing = true
+        return Effect.zipRight(Effect.ignore(session.barrier), end)
+      })
+    )
+    return session
+  })
+
+  return { acquire }
+})
+
+/** Sessions of this process over a journal. Leave every session's scope before this layer's. */
+export const layer: Layer.Layer<Sessions, never, Journal.Journal | Repair | Reaper | FileSystem.FileSystem> =
+  Layer.scoped(Sessions, make)

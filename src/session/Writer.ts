@@ -1,0 +1,92 @@
+/**
+ * The writer: one fiber that makes the appends of all sessions durable.
+ *
+ * - What waits when it turns to the journal goes in one commit; each session is judged alone.
+ * - A session's events become durable in order, and are told of only after their commit.
+ * - A failed write breaks its session and no other; the journal itself retries a busy database.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import type { Scope } from "effect/Scope"
+import type { JournalError, SeqConflict, SessionFenced } from "../domain/Errors.ts"
+import type { Append } from "../journal/Journal.ts"
+
+/** A session as the writer sees it. All of it is synchronous. */
+export interface Client {
+  /** All events that wait, and the summary after them; `undefined` when none do. How many there can be is the client's to bound. */
+  readonly waiting: () => Append | undefined
+  /** The log is stored up to `head`. */
+  readonly stored: (head: number) => void
+  /** The write failed; nothing more is asked of this client. */
+  readonly failed: (cause: unknown) => void
+}
+
+export interface Writer {
+  /** Something waits. Never waits itself. */
+  readonly unsafeWake: (client: Client) => void
+}
+
+type Store = (
+  batches: ReadonlyArray<Append>
+) => Effect.Effect<ReadonlyArray<Either.Either<number, SeqConflict | SessionFenced>>, JournalError>
+
+interface Turn {
+  readonly client: Client
+  readonly append: Append
+}
+
+/** Starts the writer; it stops with the scope, after the commit under way. */
+export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
+  Effect.gen(function* () {
+    const dirty = new Set<Client>()
+    const latch = yield* Effect.makeLatch(false)
+
+    const collect = (): ReadonlyArray<Turn> => {
+      const turns: Array<Turn> = []
+      for (const client of dirty) {
+        const append = client.waiting()
+        if (append === undefined) dirty.delete(client)
+        else turns.push({ client, append })
+      }
+      if (dirty.size === 0) latch.unsafeClose()
+      return turns
+    }
+
+    const fail = (client: Client, cause: unknown) => {
+      dirty.delete(client)
+      client.failed(cause)
+    }
+
+    const settle = (
+      turns: ReadonlyArray<Turn>,
+      exit: Exit.Exit<Effect.Effect.Success<ReturnType<Store>>, JournalError>
+    ) => {
+      for (const [index, { client }] of turns.entries()) {
+        if (Exit.isFailure(exit)) {
+          fail(client, Cause.squash(exit.cause))
+          continue
+        }
+        const verdict = exit.value[index]
+        if (verdict === undefined) fail(client, new Error("the journal gave no verdict on this session"))
+        else Either.match(verdict, { onLeft: (error) => fail(client, error), onRight: client.stored })
+      }
+    }
+
+    const commit = Effect.suspend(() => {
+      const turns = collect()
+      if (turns.length === 0) return Effect.void
+      return Effect.map(Effect.exit(store(turns.map((turn) => turn.append))), (exit) => settle(turns, exit))
+    })
+
+    yield* Effect.forkScoped(
+      Effect.uninterruptibleMask((restore) => Effect.forever(Effect.zipRight(restore(latch.await), commit)))
+    )
+    return {
+      unsafeWake: (client) => {
+        dirty.add(client)
+        latch.unsafeOpen()
+      }
+    }
+  })

@@ -1,0 +1,24 @@
+/**
+ * The built-in tools: `bash`, `read` and `write`, in one workspace.
+ */
+import * as Toolkit from "@effect/ai/Toolkit"
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
+import * as Layer from "effect/Layer"
+import * as Bash from "./Bash.ts"
+import * as Files from "./Files.ts"
+import * as Process from "./Process.ts"
+import * as Tools from "./Tools.ts"
+import type { Workspace } from "./Workspace.ts"
+
+/** All built-in tools; merge it with others to have both. */
+export const toolkit = Toolkit.make(Bash.tool, Files.read, Files.write)
+
+/** What runs them. */
+export const handlers = Layer.mergeAll(Bash.layer, Files.layer).pipe(Layer.provide(Process.layer))
+
+/** The built-in tools as the registry. */
+export const layer: Layer.Layer<Tools.Tools, never, Workspace | FileSystem.FileSystem | Path.Path> = Layer.provide(
+  Tools.layer(toolkit),
+  handlers
+)

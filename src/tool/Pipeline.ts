@@ -1,0 +1,167 @@
+/**
+ * The pipeline: runs one call, from the text that a model wrote to the outcome that the log keeps (F01).
+ *
+ *   lookup, arguments -> before hook -> approval -> body -> after hook -> content
+ *
+ * - Every failure on the way is an error result. Only interruption leaves `run` otherwise, and it is never made a result.
+ * - What is wrong with a call itself (no such tool, bad arguments) is known before anyone is asked, and even if the call was
+ *   cancelled already (F11). Arguments are decoded once, and the body sees them frozen.
+ * - `run` opens its own interruptible windows: up to the body, and the body itself unless its tool lets it finish. So it is
+ *   forked while uninterruptible, and not restored: what a body returned before the cancel reached it is then kept (R4).
+ */
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as FiberRef from "effect/FiberRef"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type { ToolOutcome } from "../domain/Event.ts"
+import { MessageId } from "../domain/Ids.ts"
+import { type TextBlock, type ToolCallBlock, text, type UserMessage } from "../domain/Message.ts"
+import { deepFreeze, wellFormed } from "../internal/Json.ts"
+import { Approvals } from "./Approvals.ts"
+import * as Arguments from "./Arguments.ts"
+import * as Outcomes from "./Outcomes.ts"
+import { type CallNotes, type PendingCall, ToolCall } from "./ToolCall.ts"
+import { ToolHooks } from "./ToolHooks.ts"
+import { HandlerFailed, type RegisteredTool, Tools } from "./Tools.ts"
+
+export class Pipeline extends Context.Tag("daybook/tool/Pipeline")<
+  Pipeline,
+  {
+    /**
+     * Runs a call to its outcome, which is frozen; `notes` are those of the `ToolCall` in the context. Never fails. Where it
+     * is interrupted, `notes` tells whether the body was entered and what it had put out.
+     */
+    readonly run: (block: ToolCallBlock, notes: CallNotes) => Effect.Effect<ToolOutcome, never, ToolCall>
+  }
+>() {}
+
+const make = Effect.gen(function* () {
+  const tools = yield* Tools
+  const hooks = yield* ToolHooks
+  const approvals = yield* Approvals
+
+  /** None if the call may run, else its outcome, and whether the after hook sees that. */
+  const refusal = Effect.fnUntraced(function* (call: PendingCall) {
+    const before = yield* outcomeOf(
+      Effect.suspend(() => hooks.before(call)),
+      Outcomes.beforeHookFailed
+    )
+    if ("failed" in before) return Option.some({ outcome: before.failed, seen: false })
+    if (before.done._tag === "Deny") return Option.some({ outcome: Outcomes.denied(before.done.reason), seen: true })
+    const decision = yield* outcomeOf(
+      Effect.suspend(() => approvals.decide(call)),
+      Outcomes.approvalFailed
+    )
+    if ("failed" in decision) return Option.some({ outcome: decision.failed, seen: true })
+    if (decision.done._tag === "Denied")
+      return Option.some({ outcome: Outcomes.denied(decision.done.reason), seen: true })
+    return Option.none()
+  })
+
+  /** The outcome of the body alone: its success as text, or its failure. */
+  const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown, notes: CallNotes) {
+    yield* Effect.interruptible(Effect.void) // a call that was cancelled meanwhile does not enter its body
+    yield* notes.start
+    const body = tool.handle(args)
+    const result = yield* outcomeOf(tool.onCancel === "finish" ? apart(body) : Effect.interruptible(body), (error) =>
+      Outcomes.bodyFailed(error instanceof HandlerFailed ? error.error : error)
+    )
+    if ("failed" in result) return result.failed
+    const output = Effect.suspend(() => Effect.map(tool.encode(result.done), Outcomes.outputText))
+    const encoded = yield* outcomeOf(output, Outcomes.invalidOutput)
+    return "failed" in encoded ? encoded.failed : Outcomes.success(encoded.done)
+  })
+
+  /** The outcome as the after hook leaves it, and whether what the body left for the next step stays with it. */
+  const reviewed = Effect.fnUntraced(function* (call: PendingCall, outcome: ToolOutcome) {
+    const after = yield* outcomeOf(apart(Effect.suspend(() => hooks.after(call, outcome))), Outcomes.afterHookFailed)
+    if ("failed" in after) return { outcome: after.failed, keepContext: false }
+    switch (after.done._tag) {
+      case "Accept":
+        return { outcome, keepContext: true }
+      case "Replace":
+        return { outcome: { ...outcome, content: after.done.content }, keepContext: true }
+      case "Block":
+        return { outcome: Outcomes.blocked(after.done.feedback), keepContext: false }
+      default:
+        return after.done satisfies never
+    }
+  })
+
+  return Pipeline.of({
+    run: Effect.fn("Pipeline.run")(function* (block, notes) {
+      const found = tools.find(block.name)
+      if (Option.isNone(found)) return finished(Outcomes.unknownTool(block.name, tools.specs))
+      const tool = found.value
+      const args = yield* Arguments.decode(tool, block.arguments)
+      if ("problem" in args) return finished(Outcomes.invalidArguments(block, args.problem))
+      const { callId, sessionId, step, turn } = yield* ToolCall
+      const { annotations, name } = tool.spec
+      const call: PendingCall = deepFreeze({ sessionId, turn, step, callId, name, arguments: args.json, annotations })
+
+      const refused = yield* Effect.interruptible(refusal(call))
+      if (Option.isSome(refused) && !refused.value.seen) return finished(refused.value.outcome)
+      const outcome = Option.isSome(refused) ? refused.value.outcome : yield* runBody(tool, args.decoded, notes)
+      const { keepContext, outcome: kept } = yield* reviewed(call, finished(outcome))
+      const concludes = !kept.isError && (yield* notes.concludes)
+      const context = keepContext ? contextMessages(call, yield* notes.contexts) : []
+      return finished({
+        ...kept,
+        ...(concludes ? { meta: { ...kept.meta, concludes } } : {}),
+        ...(context.length === 0 ? {} : { context })
+      })
+    }, Effect.uninterruptible)
+  })
+})
+
+export const layer: Layer.Layer<Pipeline, never, Tools> = Layer.effect(Pipeline, make)
+
+// internal
+
+type Outcome<A> = { readonly done: A } | { readonly failed: ToolOutcome }
+
+/**
+ * What an effect came to: failures and defects are described. The interruption of the call is not: it passes, and so does
+ * that of an effect that interrupts itself.
+ */
+const outcomeOf = <A, E, R>(
+  effect: Effect.Effect<A, E, R>,
+  describe: (error: unknown) => ToolOutcome
+): Effect.Effect<Outcome<A>, never, R> =>
+  Effect.flatMap(Effect.exit(effect), (exit): Effect.Effect<Outcome<A>> => {
+    if (Exit.isSuccess(exit)) return Effect.succeed({ done: exit.value })
+    const { cause } = exit
+    return Effect.flatMap(FiberRef.get(FiberRef.interruptedCause), (interruption) => {
+      if (Cause.isInterruptedOnly(cause)) return Effect.failCause(Cause.stripFailures(cause))
+      // an interrupted body whose finalizer broke was interrupted all the same
+      if (Cause.isInterrupted(cause) && !Cause.isEmpty(interruption))
+        return Effect.zipRight(
+          Effect.logWarning("a tool call failed while it was interrupted", cause),
+          Effect.failCause(interruption)
+        )
+      return Effect.succeed({ failed: describe(Cause.squash(cause)) })
+    })
+  })
+
+/**
+ * Runs in a fiber of its own, to its end: a cancel of the call does not reach it, and its own time limits still work. A
+ * daemon, because an interrupt reaches the children of a fiber at once, even where the fiber itself puts it off.
+ */
+const apart = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Effect.forkDaemon(Effect.interruptible(effect)), (fiber) => Effect.flatten(Fiber.await(fiber)))
+
+/** Well-formed, and frozen: from here on nobody changes it. */
+const finished = (outcome: ToolOutcome): ToolOutcome =>
+  deepFreeze({ ...outcome, content: outcome.content.map((block): TextBlock => text(wellFormed(block.text))) })
+
+const contextMessages = (call: PendingCall, contexts: ReadonlyArray<string>): ReadonlyArray<UserMessage> =>
+  contexts.map((context, index) => ({
+    id: MessageId.make(`${call.callId}-context-${index}`),
+    role: "user",
+    source: { kind: "context" },
+    content: [text(context)]
+  }))

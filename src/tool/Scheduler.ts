@@ -1,0 +1,226 @@
+/**
+ * The scheduler: runs the calls of one answer, in groups.
+ *
+ * - Neighbouring parallel calls are a group and run together, at most `maxParallelToolCalls` at once; an exclusive call is a
+ *   group of one. Each call's mode is read just before it starts, the limit when its group starts (E07).
+ * - No body runs before its `tool/call` is durable (law 6). What a body settles with is in the log at once, in its place in
+ *   model order or as `tool/settled` before it (R7).
+ * - Interrupted, it interrupts the calls and waits for them, their finalizers included; a body annotated to finish does so.
+ *   When something else fails, nothing more starts and running bodies are awaited (R6). A pool of its own, because
+ *   `Effect.forEach({ concurrency })` can hang when it is interrupted.
+ */
+import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as Brackets from "../domain/Brackets.ts"
+import { SessionBroken } from "../domain/Errors.ts"
+import type { SessionEvent, ToolOutcome } from "../domain/Event.ts"
+import type { ToolCallBlock } from "../domain/Message.ts"
+import * as Results from "../domain/Results.ts"
+import type { SessionState } from "../domain/SessionState.ts"
+import type { Session } from "../session/Session.ts"
+import { AgentLoop, type Settings } from "../settings/Settings.ts"
+import type { Pipeline } from "./Pipeline.ts"
+import * as ToolCall from "./ToolCall.ts"
+import type { Tools } from "./Tools.ts"
+
+/** What the scheduler works with. */
+export interface Services {
+  readonly session: Session
+  readonly tools: Context.Tag.Service<Tools>
+  readonly pipeline: Context.Tag.Service<Pipeline>
+  readonly settings: Context.Tag.Service<Settings>
+}
+
+type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
+const hostOf = (
+  session: Session,
+  at: { readonly turn: number; readonly step: number },
+  block: ToolCallBlock
+): ToolCall.CallHost => ({
+  sessionId: session.id,
+  ...at,
+  callId: block.callId,
+  name: block.name,
+  progress: (line) => session.notify({ type: "tool-progress", callId: block.callId, text: line }),
+  recordProcess: (identity) =>
+    Effect.zipRight(
+      session.append(() => [{ type: "tool/process", data: { ...at, callId: block.callId, ...identity } }]),
+      Effect.asVoid(session.barrier)
+    )
+})
+
+/** How a call came out that was interrupted: never begun, or cut with whatever output it had (R4). */
+const interruptedOutcome = (notes: ToolCall.CallNotes): Effect.Effect<ToolOutcome> =>
+  Effect.gen(function* () {
+    if (!(yield* notes.started)) return Results.abortedBeforeDispatch
+    const output = yield* notes.partialOutput
+    const message = "Error: tool call aborted"
+    return Results.failure(
+      "TOOL_ABORTED",
+      output === "" ? message : `${message}. Its output until then:\n${output}`,
+      "AbortError"
+    )
+  })
+
+/** A success that came although the turn was cancelled is kept, and says so (R4). */
+const marked = (outcome: ToolOutcome, cancelled: boolean): ToolOutcome =>
+  cancelled && !outcome.isError ? { ...outcome, meta: { ...outcome.meta, finishedAfterCancel: true } } : outcome
+
+/** A settled call joins the log: with its result if its place has come, and those that waited for it; else as settled. */
+const settled =
+  (block: ToolCallBlock, outcome: ToolOutcome) =>
+  (state: SessionState): ReadonlyArray<SessionEvent> => {
+    const step = state.brackets.open?.step
+    if (step === undefined) return []
+    const first = step.calls.find(Brackets.isUnanswered)
+    if (first?.block.callId !== block.callId)
+      return [{ type: "tool/settled", data: { turn: step.turn, step: step.step, callId: block.callId, outcome } }]
+    return Results.answerCalls(state, (call) =>
+      call.block.callId === block.callId ? outcome : Results.settledOutcome(call)
+    )
+  }
+
+/**
+ * Runs `body` in a fiber of its own and gives that fiber's exit: it has ended only once its children and finalizers have.
+ * The body opens its own interruptible windows; `restore` opens the wait for it.
+ */
+const inOwnFiber = <A, E>(restore: Restore, body: Effect.Effect<A, E>): Effect.Effect<Exit.Exit<A, E>> =>
+  Effect.flatMap(Effect.fork(body), (fiber) =>
+    restore(Fiber.await(fiber)).pipe(
+      Effect.onInterrupt(() => Fiber.interruptFork(fiber)),
+      Effect.exit,
+      Effect.zipRight(Fiber.await(fiber))
+    )
+  )
+
+/** The pool of one answer. */
+const makePool = (
+  services: Services,
+  at: { readonly turn: number; readonly step: number },
+  restore: Restore,
+  cancelled: () => boolean
+) => {
+  const { pipeline, session } = services
+  const running = new Set<Fiber.RuntimeFiber<void, SessionBroken>>()
+  const changed = Effect.unsafeMakeLatch(false)
+  let fault: Option.Option<Cause.Cause<SessionBroken>> = Option.none()
+  let concluded = false
+
+  const runCall = (block: ToolCallBlock) =>
+    Effect.gen(function* () {
+      const { call, notes } = yield* ToolCall.make(hostOf(session, at, block))
+      const body = Effect.provideService(pipeline.run(block, notes), ToolCall.ToolCall, call)
+      const exit = yield* inOwnFiber(restore, body)
+      // the pipeline makes a result of every failure: what is left is an interrupt, or a fault of its own
+      if (Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) return yield* Effect.failCause(exit.cause)
+      const outcome = Exit.isSuccess(exit) ? marked(exit.value, cancelled()) : yield* interruptedOutcome(notes)
+      if (outcome.meta?.["concludes"] === true) concluded = true
+      yield* session.append(settled(block, outcome))
+    })
+
+  const launch = (block: ToolCallBlock) =>
+    Effect.map(Effect.fork(runCall(block)), (fiber) => {
+      running.add(fiber)
+      fiber.addObserver((exit) => {
+        running.delete(fiber)
+        if (Exit.isFailure(exit)) fault = Option.some(exit.cause)
+        changed.unsafeOpen()
+      })
+    })
+
+  /** Announces these calls in one append, waits until that is durable, and starts them. */
+  const start = (blocks: ReadonlyArray<ToolCallBlock>) =>
+    Effect.gen(function* () {
+      yield* session.append(() =>
+        blocks.map(({ arguments: raw, callId, name }) => ({
+          type: "tool/call",
+          data: { ...at, callId, name, arguments: raw }
+        }))
+      )
+      yield* restore(session.barrier)
+      yield* Effect.forEach(blocks, launch, { discard: true })
+    })
+
+  /** Returns when fewer than `limit` bodies run, or fails as one of them did. */
+  const room = (limit: number): Effect.Effect<void, SessionBroken> =>
+    Effect.suspend(() => {
+      if (Option.isSome(fault)) return Effect.failCause(fault.value)
+      if (running.size < limit) return Effect.void
+      changed.unsafeClose()
+      return Effect.zipRight(restore(changed.await), room(limit))
+    })
+
+  /** Waits for every body, interrupting them first where asked to. */
+  const drain = (interrupt: boolean) =>
+    Effect.suspend(() => {
+      const fibers = [...running]
+      return Effect.zipRight(
+        interrupt ? Effect.forEach(fibers, Fiber.interruptFork, { discard: true }) : Effect.void,
+        Effect.forEach(fibers, Fiber.await, { discard: true })
+      )
+    })
+
+  return { running, start, room, drain, concluded: () => concluded }
+}
+
+const isParallel = (services: Services, block: ToolCallBlock): boolean =>
+  Option.exists(services.tools.find(block.name), (tool) => tool.isParallel(block.arguments))
+
+/**
+ * Runs the calls of the open step's answer. On return each has its result in the log; true if one of them asked to
+ * conclude the turn. On failure or interruption every started call is settled, and the turn closes the rest.
+ */
+export const run = (
+  services: Services,
+  at: { readonly turn: number; readonly step: number },
+  cancelled: () => boolean
+): Effect.Effect<boolean, SessionBroken> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const { session, settings } = services
+      const blocks = session.unsafeState().brackets.open?.step?.calls.map((call) => call.block) ?? []
+      const pool = makePool(services, at, restore, cancelled)
+      let next = 0
+
+      /** The parallel calls that may start now, given how many more have room. */
+      const takeParallel = (free: number): ReadonlyArray<ToolCallBlock> => {
+        const pass: Array<ToolCallBlock> = []
+        for (let block = blocks[next]; block !== undefined && pass.length < free; block = blocks[next]) {
+          if (!isParallel(services, block)) break
+          pass.push(block)
+          next++
+        }
+        return pass
+      }
+
+      const runGroup = Effect.gen(function* () {
+        const limit = (yield* settings.get(AgentLoop)).maxParallelToolCalls
+        let pass = takeParallel(limit)
+        if (pass.length === 0) {
+          const alone = blocks.slice(next, next + 1)
+          next++
+          yield* pool.start(alone)
+        }
+        while (pass.length > 0) {
+          yield* pool.start(pass)
+          yield* pool.room(limit)
+          pass = takeParallel(limit - pool.running.size)
+        }
+        yield* pool.room(1)
+      })
+
+      const exit = yield* Effect.exit(
+        Effect.whileLoop({ while: () => next < blocks.length, body: () => runGroup, step: () => {} })
+      )
+      if (Exit.isFailure(exit)) {
+        const broken = Option.exists(Cause.failureOption(exit.cause), (error) => error instanceof SessionBroken)
+        yield* pool.drain(broken || Cause.isInterruptedOnly(exit.cause))
+      }
+      return yield* Exit.as(exit, pool.concluded())
+    })
+  )

@@ -1,0 +1,105 @@
+/**
+ * The call that a tool body serves: its identity, and what the body may tell while it runs.
+ *
+ * - The harness provides it to every body; a handler asks for it with `yield* ToolCall`.
+ * - What a body tells is kept beside it, in `CallNotes`: it outlives the body, however the body ends.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Ref from "effect/Ref"
+import type { SessionBroken } from "../domain/Errors.ts"
+import type { CallId, SessionId } from "../domain/Ids.ts"
+import type { ToolSpec } from "../domain/Request.ts"
+import { type Json, wellFormed } from "../internal/Json.ts"
+
+/** A process group as the journal keeps it: enough to find it again after a crash, and nothing else by mistake. */
+export interface ProcessIdentity {
+  readonly pgid: number
+  /** The leader's start time, in the host's own terms. */
+  readonly startTime: string
+  readonly bootId: string
+}
+
+export class ToolCall extends Context.Tag("daybook/tool/ToolCall")<
+  ToolCall,
+  {
+    readonly sessionId: SessionId
+    readonly turn: number
+    readonly step: number
+    /** An idempotency key: the same call has the same id after a restart. */
+    readonly callId: CallId
+    readonly name: string
+    /** Shows a line of progress on the live feed; nothing is stored. */
+    readonly progress: (text: string) => Effect.Effect<void>
+    /** Says how to read the output so far: that is the result if the body is interrupted. */
+    readonly onAbort: (partialOutput: () => string) => Effect.Effect<void>
+    /** Leaves a text for the next step, as a message after this call's result. */
+    readonly addContext: (text: string) => Effect.Effect<void>
+    /** Asks that the turn end once the calls of this answer are done, if this call succeeds. */
+    readonly conclude: Effect.Effect<void>
+    /**
+     * Puts a process group into the journal; durable on return. Call it while an inert guard holds the group back: only
+     * after it may the command run.
+     */
+    readonly recordProcess: (identity: ProcessIdentity) => Effect.Effect<void, SessionBroken>
+  }
+>() {}
+
+/** What hooks and approvals see of a call: its arguments as the model wrote them, parsed and frozen, not decoded. */
+export interface PendingCall {
+  readonly sessionId: SessionId
+  readonly turn: number
+  readonly step: number
+  readonly callId: CallId
+  readonly name: string
+  readonly arguments: Json
+  readonly annotations: ToolSpec["annotations"]
+}
+
+/** What a body has told so far. The pipeline reads it when the body is done, the scheduler when it was interrupted. */
+export interface CallNotes {
+  /** Whether the body was entered: before that a call was refused, or cut while a hook or an approval was asked. */
+  readonly started: Effect.Effect<boolean>
+  /** The pipeline's own: marks the body as entered. */
+  readonly start: Effect.Effect<void>
+  /** The texts left for the next step, in order, none of them empty. */
+  readonly contexts: Effect.Effect<ReadonlyArray<string>>
+  readonly concludes: Effect.Effect<boolean>
+  /** The output so far as the body reads it, well-formed; empty where it registered nothing, or where its reader throws. */
+  readonly partialOutput: Effect.Effect<string>
+}
+
+/** What only the harness can give to a body. */
+export type CallHost = Pick<
+  Context.Tag.Service<ToolCall>,
+  "sessionId" | "turn" | "step" | "callId" | "name" | "progress" | "recordProcess"
+>
+
+/** The service of one call, and the notes that it fills. */
+export const make: (
+  host: CallHost
+) => Effect.Effect<{ readonly call: Context.Tag.Service<ToolCall>; readonly notes: CallNotes }> = Effect.fnUntraced(
+  function* (host) {
+    const started = yield* Ref.make(false)
+    const concludes = yield* Ref.make(false)
+    const contexts = yield* Ref.make<ReadonlyArray<string>>([])
+    const partial = yield* Ref.make<() => string>(() => "")
+    const read = Effect.flatMap(Ref.get(partial), (partialOutput) => Effect.try(() => wellFormed(partialOutput())))
+    return {
+      call: {
+        ...host,
+        onAbort: (partialOutput) => Ref.set(partial, partialOutput),
+        addContext: (text) =>
+          text.trim() === "" ? Effect.void : Ref.update(contexts, (before) => [...before, wellFormed(text)]),
+        conclude: Ref.set(concludes, true)
+      },
+      notes: {
+        started: Ref.get(started),
+        start: Ref.set(started, true),
+        contexts: Ref.get(contexts),
+        concludes: Ref.get(concludes),
+        partialOutput: Effect.orElseSucceed(read, () => "")
+      }
+    }
+  }
+)

@@ -1,0 +1,125 @@
+/**
+ * The workspace: the folder that file tools are confined to.
+ *
+ * - A path is judged by where it leads once every link is resolved, a link to nothing included. What `resolve` returns has
+ *   no links in it, so what was judged is what is opened; only somebody who moves folders meanwhile gets between the two.
+ * - The root is resolved once, when the layer is built.
+ */
+import type { PlatformError } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+
+/** The path leads out of the workspace. Nothing was read or written. */
+export class OutsideWorkspace extends Schema.TaggedError<OutsideWorkspace>()("OutsideWorkspace", {
+  path: Schema.String,
+  workspace: Schema.String
+}) {
+  override get message() {
+    return `${this.path} is outside the workspace ${this.workspace}; only what is inside it can be read or written with this tool.`
+  }
+}
+
+/** The path leads nowhere that can be told: too many links, no right to look, no path at all. */
+export class UnresolvedPath extends Schema.TaggedError<UnresolvedPath>()("UnresolvedPath", {
+  path: Schema.String,
+  detail: Schema.String
+}) {
+  override get message() {
+    return `${this.path} cannot be resolved: ${this.detail}.`
+  }
+}
+
+/** There is no such folder to work in. */
+export class WorkspaceNotFound extends Schema.TaggedError<WorkspaceNotFound>()("WorkspaceNotFound", {
+  path: Schema.String,
+  detail: Schema.String
+}) {
+  override get message() {
+    return `the workspace ${this.path} cannot be used: ${this.detail}. Nothing was changed. Name a folder that exists.`
+  }
+}
+
+export class Workspace extends Context.Tag("daybook/tool/Workspace")<
+  Workspace,
+  {
+    /** The root folder, absolute and without links. */
+    readonly root: string
+    /** Where a path leads, relative to the root; the file itself and folders above it need not exist yet. */
+    readonly resolve: (path: string) => Effect.Effect<string, OutsideWorkspace | UnresolvedPath>
+  }
+>() {}
+
+const make = Effect.fnUntraced(function* (folder: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const root = yield* Effect.mapError(
+    fs.realPath(folder),
+    (error) => new WorkspaceNotFound({ path: folder, detail: reasonOf(error) })
+  )
+  const info = yield* Effect.mapError(
+    fs.stat(root),
+    (error) => new WorkspaceNotFound({ path: folder, detail: reasonOf(error) })
+  )
+  if (info.type !== "Directory") return yield* new WorkspaceNotFound({ path: folder, detail: "it is not a folder" })
+
+  /** Where an absolute path leads. What does not exist is appended to where the folder above it leads. */
+  const follow = (absolute: string, links: number): Effect.Effect<string, PlatformError | string> =>
+    Effect.catchIf(fs.realPath(absolute), isMissing, () =>
+      Effect.gen(function* () {
+        const above = path.dirname(absolute)
+        if (above === absolute) return absolute
+        const parent = yield* follow(above, links)
+        const target = yield* Effect.option(fs.readLink(absolute))
+        if (Option.isNone(target)) return path.join(parent, path.basename(absolute))
+        if (links === 0) return yield* Effect.fail("there are too many links on the way")
+        return yield* follow(path.resolve(parent, target.value), links - 1)
+      })
+    )
+
+  const inside = (target: string): boolean =>
+    target === root || target.startsWith(root.endsWith(path.sep) ? root : `${root}${path.sep}`)
+
+  return Workspace.of({
+    root,
+    resolve: Effect.fn("Workspace.resolve")(function* (given) {
+      if (given.includes("\0")) return yield* new UnresolvedPath({ path: given, detail: "there is a NUL in it" })
+      const target = yield* Effect.mapError(
+        follow(path.resolve(root, given), maxLinks),
+        (error) => new UnresolvedPath({ path: given, detail: typeof error === "string" ? error : reasonOf(error) })
+      )
+      return inside(target) ? target : yield* new OutsideWorkspace({ path: given, workspace: root })
+    })
+  })
+})
+
+/** The workspace in that folder. Fails where there is none. */
+export const layer = (folder: string): Layer.Layer<Workspace, WorkspaceNotFound, FileSystem.FileSystem | Path.Path> =>
+  Layer.effect(Workspace, make(folder))
+
+/** Whether the file system refused because nothing is there. */
+export const isMissing = (error: PlatformError): boolean => error._tag === "SystemError" && error.reason === "NotFound"
+
+/** Why the file system refused, in a few words. */
+export const reasonOf = (error: PlatformError): string => {
+  if (error._tag === "BadArgument") return error.description ?? "it is no path"
+  switch (error.reason) {
+    case "NotFound":
+      return "there is no such file or folder"
+    case "PermissionDenied":
+      return "there is no right to it"
+    case "AlreadyExists":
+      return "there is something there already"
+    default:
+      return error.description ?? error.reason
+  }
+}
+
+// internal
+
+/** As many as Linux follows. */
+const maxLinks = 40

@@ -1,0 +1,508 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import * as Stream from "effect/Stream"
+import * as TestClock from "effect/TestClock"
+import type { Agent } from "../../src/agent/Agent.ts"
+import { HookFailed } from "../../src/agent/Hooks.ts"
+import { type EventOf, type StoredEvent, type StoredOf, sourceSeqs } from "../../src/domain/Event.ts"
+import { text } from "../../src/domain/Message.ts"
+import { call, die, fail, say, send, wait } from "../../src/model/ScriptedModel.ts"
+import { ToolCall } from "../../src/tool/ToolCall.ts"
+import * as World from "../support/World.ts"
+
+const prompt = (agent: Agent, text: string) => Effect.zipRight(agent.followup(text), agent.idle)
+
+const of = <T extends StoredEvent["type"]>(log: ReadonlyArray<StoredEvent>, type: T) =>
+  log.filter((event): event is StoredOf<T> => event.type === type)
+
+const ending = (log: ReadonlyArray<StoredEvent>): EventOf<"turn/end">["data"]["reason"] | undefined =>
+  of(log, "turn/end").at(-1)?.data.reason
+
+describe("a turn", () => {
+  it.scoped("A01: a prompt, its answer, and nothing else; the answer cites exactly its chunks", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [say("hello there")] })
+      const agent = yield* world.open()
+      const report = yield* prompt(agent, "hello")
+      const log = yield* world.log
+      assert.strictEqual(World.shorthand(log), "in+ T<1 in- S<1 UM RH(initial) ck AM S>1 T>(completed)")
+      const [answer] = of(log, "assistant/message")
+      assert.deepStrictEqual(
+        sourceSeqs(answer?.sourceEventSeqs ?? []),
+        of(log, "assistant/chunk").map((chunk) => chunk.seq)
+      )
+      assert.deepStrictEqual(
+        Option.map(report.last, (last) => last.ending),
+        Option.some({ kind: "completed" })
+      )
+    })
+  )
+
+  it.scoped("A02: when a send returns, its turn is open and the status says so", () =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<void>()
+      const world = yield* World.make({ scripts: [[wait(Deferred.await(gate)), ...say("done")]] })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      assert.deepStrictEqual(
+        (yield* world.log).slice(0, 2).map((event) => event.type),
+        ["agent/inbox/spliced", "turn/start"]
+      )
+      assert.strictEqual((yield* agent.status)._tag, "Running")
+      yield* Deferred.succeed(gate, undefined)
+      yield* agent.idle
+    })
+  )
+
+  it.scoped("A03 law 3: tools, then text: one turn, two steps, one header", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [call(["look", { id: "a" }]), say("done")] })
+      yield* prompt(yield* world.open(), "look")
+      assert.strictEqual(
+        yield* world.shorthand,
+        "in+ T<1 in- S<1 UM RH(initial) ck AM TC(c0) TR(c0) S>1 S<2 ck AM S>2 T>(completed)"
+      )
+    })
+  )
+
+  it.scoped("A04: turns count on, steps start again", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [say("one"), say("two")] })
+      const agent = yield* world.open()
+      yield* prompt(agent, "1")
+      yield* prompt(agent, "2")
+      const log = yield* world.log
+      assert.deepStrictEqual(
+        of(log, "step/start").map((event) => event.data),
+        [
+          { turn: 1, step: 1 },
+          { turn: 2, step: 1 }
+        ]
+      )
+    })
+  )
+
+  it.scoped("A05: a batch that the hook empties opens no step and calls no model", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        hooks: { preStep: () => Effect.succeed({ _tag: "Enter", messages: [] }) }
+      })
+      yield* prompt(yield* world.open(), "nothing")
+      assert.strictEqual(yield* world.shorthand, "in+ T<1 in- T>(completed)")
+      assert.deepStrictEqual(yield* world.requests, [])
+    })
+  )
+
+  it.scoped("A05: a message that is removed before the first step opens no step", () =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<void>()
+      const inHook = yield* Deferred.make<void>()
+      const world = yield* World.make({
+        hooks: {
+          preStep: (_place, messages) =>
+            Deferred.succeed(inHook, undefined).pipe(
+              Effect.zipRight(Deferred.await(gate)),
+              Effect.as({ _tag: "Enter", messages })
+            )
+        }
+      })
+      const agent = yield* world.open()
+      const id = yield* agent.followup("never mind")
+      yield* Deferred.await(inHook)
+      assert.isTrue(yield* agent.remove(id))
+      assert.isFalse(yield* agent.remove(id))
+      yield* Deferred.succeed(gate, undefined)
+      yield* agent.idle
+      assert.strictEqual(yield* world.shorthand, "in+ T<1 in× T>(completed)")
+    })
+  )
+
+  it.scoped("A06 W10: a prompt behind an empty or a blocked turn runs all the same", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [say("third")],
+        hooks: {
+          preStep: ({ turn }, messages) =>
+            Effect.succeed(
+              turn === 1
+                ? { _tag: "Enter", messages: [] }
+                : turn === 2
+                  ? { _tag: "Reject", message: "not today" }
+                  : { _tag: "Enter", messages }
+            )
+        }
+      })
+      const agent = yield* world.open()
+      yield* Effect.all([agent.followup("1"), agent.followup("2"), agent.followup("3")], { concurrency: 3 })
+      yield* agent.idle
+      assert.deepStrictEqual(
+        of(yield* world.log, "turn/end").map((event) => event.data.reason.kind),
+        ["completed", "blocked", "completed"]
+      )
+    })
+  )
+
+  it.scoped("A07: a rejected turn claims its input, opens no step and logs no message", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        hooks: { preStep: () => Effect.succeed({ _tag: "Reject", message: "no" }) }
+      })
+      yield* prompt(yield* world.open(), "please")
+      assert.strictEqual(yield* world.shorthand, "in+ T<1 in- T>(blocked)")
+      assert.deepStrictEqual(ending(yield* world.log), { kind: "blocked", message: "no" })
+    })
+  )
+
+  it.scoped("A08 W09: a pre-step hook that fails or dies ends the turn as error, and the prompt still waits", () =>
+    Effect.gen(function* () {
+      for (const failure of [
+        Effect.fail(new HookFailed({ sessionId: World.id, hook: "pre-step", detail: "broken" })),
+        Effect.die(new Error("broken"))
+      ]) {
+        const world = yield* World.make({ hooks: { preStep: () => failure } })
+        const agent = yield* world.open()
+        const report = yield* prompt(agent, "hold on to this")
+        assert.strictEqual(yield* world.shorthand, "in+ T<1 T>(error)")
+        const end = ending(yield* world.log)
+        assert.strictEqual(end?.kind === "error" ? end.error.code : "", "UNKNOWN")
+        assert.strictEqual(report.parked, 1)
+        assert.strictEqual((yield* agent.pending).length, 1)
+      }
+    })
+  )
+
+  it.scoped("A09: what the hook returns is what enters, in its order", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [say("ok")],
+        hooks: {
+          preStep: (_place, messages) =>
+            Effect.succeed({
+              _tag: "Enter",
+              messages: [...messages, ...messages.map((message) => ({ ...message, content: [text("again")] }))]
+                .map((message, index) => ({ ...message, id: message.id.concat(String(index)) as typeof message.id }))
+                .reverse()
+            })
+        },
+        unchecked: true
+      })
+      yield* prompt(yield* world.open(), "first")
+      assert.strictEqual(yield* world.shorthand, "in+ T<1 in- S<1 UM UM RH(initial) ck AM S>1 T>(completed)")
+      assert.deepStrictEqual(
+        of(yield* world.log, "user/message").map((event) => event.data.content),
+        [[text("again")], [text("first")]]
+      )
+    })
+  )
+
+  it.scoped("A11 law 3: every way out of a turn closes its step first and ends it once", () =>
+    Effect.gen(function* () {
+      const ways = {
+        completed: [say("fine")],
+        error: [[fail("AUTHENTICATION", "no key")]],
+        "max-tokens": [[send({ type: "text", index: 0, text: "half" }, { type: "finish", reason: "max-tokens" })]]
+      }
+      for (const [kind, scripts] of Object.entries(ways)) {
+        const world = yield* World.make({ scripts })
+        yield* prompt(yield* world.open(), "go")
+        const log = yield* world.log
+        assert.match(World.shorthand(log), new RegExp(`S>1 T>\\(${kind}\\)$`))
+        assert.strictEqual(of(log, "turn/end").length, 1)
+      }
+    })
+  )
+
+  it.scoped("A12 D14: a provider's error ends the turn with what it said; what it streamed enters no request", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [[send({ type: "text", index: 0, text: "half a" }), fail("AUTHENTICATION", "key refused")], say("b")]
+      })
+      const agent = yield* world.open()
+      yield* prompt(agent, "go")
+      assert.strictEqual(yield* world.shorthand, "in+ T<1 in- S<1 UM RH(initial) ck S>1 T>(error)")
+      assert.deepStrictEqual(ending(yield* world.log), {
+        kind: "error",
+        error: { message: "key refused", code: "AUTHENTICATION" }
+      })
+      yield* prompt(agent, "again")
+      assert.notInclude(JSON.stringify((yield* world.requests).at(-1)), "half a")
+    })
+  )
+
+  it.scoped("A13: any other failure in a step is an error that tells its whole cause", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        hooks: { request: () => Effect.die(new Error("outer", { cause: new Error("inner") })) }
+      })
+      yield* prompt(yield* world.open(), "go")
+      assert.deepStrictEqual(ending(yield* world.log), {
+        kind: "error",
+        error: { message: "outer: inner", code: "UNKNOWN" }
+      })
+    })
+  )
+
+  it.scoped("A14: no call of an answer cut by its limit runs", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [
+          [
+            send(
+              { type: "text", index: 0, text: "so" },
+              { type: "tool-call", index: 1, id: "x", name: "look", arguments: '{"id":' },
+              { type: "finish", reason: "max-tokens" }
+            )
+          ]
+        ]
+      })
+      yield* prompt(yield* world.open(), "go")
+      const log = yield* world.log
+      assert.strictEqual(World.shorthand(log), "in+ T<1 in- S<1 UM RH(initial) ck AM S>1 T>(max-tokens)")
+      assert.deepStrictEqual(of(log, "assistant/message")[0]?.data.message.content, [{ type: "text", text: "so" }])
+    })
+  )
+
+  it.scoped("A14: a turn cut once stays cut, also when a steered step follows", () =>
+    Effect.gen(function* () {
+      const streaming = yield* Deferred.make<void>()
+      const gate = yield* Deferred.make<void>()
+      const world = yield* World.make({
+        scripts: [
+          [
+            send({ type: "text", index: 0, text: "so" }),
+            wait(Effect.zipRight(Deferred.succeed(streaming, undefined), Deferred.await(gate))),
+            send({ type: "finish", reason: "max-tokens" })
+          ],
+          say("steered")
+        ]
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* Deferred.await(streaming)
+      yield* agent.steer("go on")
+      yield* Deferred.succeed(gate, undefined)
+      yield* agent.idle
+      assert.deepStrictEqual(ending(yield* world.log), { kind: "max-tokens" })
+      assert.strictEqual((yield* world.requests).length, 2)
+    })
+  )
+
+  it.scoped("A16: a call that concludes ends the turn after its batch, if it succeeded", () =>
+    Effect.gen(function* () {
+      const conclude = Effect.flatMap(ToolCall, (call) => call.conclude)
+      const world = yield* World.make({
+        scripts: [call(["look", { id: "end" }], ["look", { id: "b" }]), call(["look", { id: "fail" }]), say("so")],
+        body: (id) =>
+          id === "end"
+            ? Effect.as(conclude, "ended")
+            : id === "fail"
+              ? Effect.zipRight(conclude, Effect.fail("did not work"))
+              : Effect.succeed(id)
+      })
+      const agent = yield* world.open()
+      yield* prompt(agent, "go")
+      assert.match(yield* world.shorthand, /TR\(c0\) TR\(c1\) S>1 T>\(completed\)$/)
+      assert.strictEqual((yield* world.requests).length, 1)
+      yield* prompt(agent, "again")
+      assert.strictEqual((yield* world.requests).length, 3)
+    })
+  )
+
+  it.scoped("A18: three prompts in one tick are three turns, in order, without an idle status between", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [say("1"), say("2"), say("3")] })
+      const agent = yield* world.open()
+      const statuses = yield* Ref.make<ReadonlyArray<string>>([])
+      yield* agent.events.pipe(
+        Stream.runForEach((item) =>
+          item.type === "status" ? Ref.update(statuses, (all) => [...all, item.status._tag]) : Effect.void
+        ),
+        Effect.fork
+      )
+      yield* Effect.yieldNow()
+      yield* Effect.all(["a", "b", "c"].map(agent.followup), { concurrency: 3 })
+      yield* agent.idle
+      const log = yield* world.log
+      assert.deepStrictEqual(
+        of(log, "user/message").map((event) => event.data.content[0]?.text),
+        ["a", "b", "c"]
+      )
+      assert.strictEqual(of(log, "turn/start").length, 3)
+      yield* Effect.yieldNow()
+      assert.deepStrictEqual(
+        (yield* Ref.get(statuses)).filter((tag) => tag === "Idle"),
+        ["Idle"]
+      )
+    })
+  )
+
+  it.scoped("A20: without a provider and a model the step fails before any request", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({})
+      const agent = yield* world.open({ config: {} })
+      yield* prompt(agent, "go")
+      assert.strictEqual(yield* world.shorthand, "in+ T<1 in- S<1 UM S>1 T>(error)")
+      const end = ending(yield* world.log)
+      assert.include(end?.kind === "error" ? end.error.message : "", "provider")
+    })
+  )
+
+  it.scoped("A21: a retry stays in its step; each attempt's chunks stay in the log, the answer cites its own", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [[send({ type: "text", index: 0, text: "lost" }), fail("SERVER", "oops")], say("found")]
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      const idle = yield* Effect.fork(agent.idle)
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(idle)
+      const log = yield* world.log
+      assert.strictEqual(World.shorthand(log), "in+ T<1 in- S<1 UM RH(initial) ck RR ck AM S>1 T>(completed)")
+      const [answer] = of(log, "assistant/message")
+      assert.deepStrictEqual(
+        sourceSeqs(answer?.sourceEventSeqs ?? []),
+        of(log, "assistant/chunk")
+          .slice(1)
+          .map((chunk) => chunk.seq)
+      )
+      assert.notInclude(JSON.stringify(answer), "lost")
+    })
+  )
+
+  it.scoped("O02: five failed retries, then the failure ends the turn", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: Array.from({ length: 9 }, () => [fail("SERVER", "oops")]) })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      const idle = yield* Effect.fork(agent.idle)
+      yield* TestClock.adjust("10 minutes")
+      yield* Fiber.join(idle)
+      const log = yield* world.log
+      assert.deepStrictEqual(
+        of(log, "request/retry").map((event) => event.data.delayMillis),
+        [500, 1000, 2000, 4000, 8000]
+      )
+      assert.strictEqual((yield* world.requests).length, 6)
+      assert.strictEqual(ending(log)?.kind, "error")
+    })
+  )
+
+  it.scoped("D11: an empty answer is an answer, adds no message, and keeps its usage", () =>
+    Effect.gen(function* () {
+      const usage = { inputTokens: 3, outputTokens: 0 }
+      const world = yield* World.make({ scripts: [[send({ type: "usage", usage })], [], say("well")] })
+      const agent = yield* world.open()
+      yield* prompt(agent, "go")
+      yield* prompt(agent, "go on")
+      yield* prompt(agent, "and")
+      const answers = of(yield* world.log, "assistant/message")
+      assert.deepStrictEqual(answers[0]?.data.usage, usage)
+      assert.deepStrictEqual(answers[1]?.sourceEventSeqs, [])
+      assert.deepStrictEqual(
+        (yield* world.requests).at(-1)?.messages.map((message) => message.role),
+        ["user", "user", "user"]
+      )
+    })
+  )
+
+  it.scoped("D15: a stream that dies is a failure, and the next prompt works", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [[die(new Error("adapter broke"))], say("well")] })
+      const agent = yield* world.open()
+      yield* prompt(agent, "go")
+      const end = ending(yield* world.log)
+      assert.include(end?.kind === "error" ? end.error.message : "", "adapter broke")
+      yield* prompt(agent, "again")
+      assert.strictEqual(ending(yield* world.log)?.kind, "completed")
+    })
+  )
+
+  it.scoped("P01 P08: the prompt is put together anew each step, and a change shows in the header", () =>
+    Effect.gen(function* () {
+      const sections = yield* Ref.make([
+        { name: "z", order: 20, text: "last" },
+        { name: "empty", order: 5, text: "  " },
+        { name: "a", order: 0, text: "first" }
+      ])
+      const world = yield* World.make({
+        scripts: [call(["look", { id: "x" }]), say("done")],
+        sections: Ref.get(sections),
+        body: () =>
+          Effect.as(
+            Ref.update(sections, (all) => all.slice(2)),
+            "dropped a section"
+          )
+      })
+      yield* prompt(yield* world.open(), "go")
+      const headers = of(yield* world.log, "request/header")
+      assert.deepStrictEqual(
+        headers.map((event) => [event.data.reason, event.data.system]),
+        [
+          ["initial", "first\n\nlast"],
+          ["change", "first"]
+        ]
+      )
+    })
+  )
+
+  it.scoped("P07: a route that the request hook chose once stays", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [say("one"), say("two")],
+        hooks: {
+          request: ({ turn }, config) =>
+            Effect.succeed(turn === 1 ? { ...config, model: "other", maxTokens: 7 } : config)
+        }
+      })
+      const agent = yield* world.open()
+      yield* prompt(agent, "1")
+      yield* prompt(agent, "2")
+      assert.deepStrictEqual(
+        (yield* world.requests).map((request) => request.config),
+        [
+          { provider: "scripted", model: "other", maxTokens: 7 },
+          { provider: "scripted", model: "other", maxTokens: 7 }
+        ]
+      )
+      assert.strictEqual(of(yield* world.log, "request/header").length, 1)
+    })
+  )
+
+  it.scoped("H06: the first request after a restore says resume", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [say("one"), say("two")] })
+      yield* Effect.scoped(Effect.flatMap(world.open(), (agent) => prompt(agent, "1")))
+      yield* Effect.scoped(Effect.flatMap(world.open(), (agent) => prompt(agent, "2")))
+      assert.deepStrictEqual(
+        of(yield* world.log, "request/header").map((event) => event.data.reason),
+        ["initial", "resume"]
+      )
+    })
+  )
+
+  it.scoped("a stopping hook that steers gives the turn another step", () =>
+    Effect.gen(function* () {
+      const holder = yield* Deferred.make<Agent>()
+      const steered = yield* Ref.make(false)
+      const world = yield* World.make({
+        scripts: [say("one"), say("two")],
+        hooks: {
+          stopping: () =>
+            Effect.gen(function* () {
+              if (yield* Ref.getAndSet(steered, true)) return
+              yield* Effect.orDie(Effect.flatMap(Deferred.await(holder), (agent) => agent.steer("one more thing")))
+            })
+        }
+      })
+      const agent = yield* world.open()
+      yield* Deferred.succeed(holder, agent)
+      yield* prompt(agent, "go")
+      assert.match(yield* world.shorthand, /S>1 in\+ in- S<2 UM ck AM S>2 T>\(completed\)$/)
+    })
+  )
+})

@@ -1,0 +1,58 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Either from "effect/Either"
+import { grammarOf, normalize } from "../../src/cli/Argv.ts"
+import { command } from "../../src/cli/Daybook.ts"
+
+const grammar = grammarOf(command)
+const words = (...given: ReadonlyArray<string>) => Either.getOrThrow(normalize(grammar, given))
+const problem = (...given: ReadonlyArray<string>) => Either.getOrThrow(Either.flip(normalize(grammar, given)))
+
+describe("Argv", () => {
+  it("knows the options of each command from the command itself", () => {
+    assert.deepStrictEqual([...grammar.commands.keys()], ["events", "run", "sessions", "show"])
+    assert.deepStrictEqual(grammar.commands.get("run")?.args, ["PROMPT"])
+    assert.strictEqual(grammar.commands.get("run")?.options.get("--session"), "value")
+    assert.strictEqual(grammar.commands.get("run")?.options.get("--yes"), "switch")
+    assert.strictEqual(grammar.root.options.get("--db"), "value")
+  })
+
+  it("joins an option with its value, also where that is a command's name or begins with a dash", () => {
+    assert.deepStrictEqual(words("--db", "events", "run", "x"), ["--db=events", "run", "x"])
+    assert.deepStrictEqual(words("run", "x", "--workspace", "run"), ["run", "x", "--workspace=run"])
+    assert.deepStrictEqual(words("events", "a", "--from", "-1"), ["events", "a", "--from=-1"])
+    assert.deepStrictEqual(words("run", "--db=a=b", "x"), ["run", "--db=a=b", "x"])
+  })
+
+  it("takes standard input, prompts that begin with a dash and a space, and all that comes after -- as they are", () => {
+    assert.deepStrictEqual(words("run", "-"), ["run", "-"])
+    assert.deepStrictEqual(words("run", "- milk"), ["run", "- milk"])
+    assert.deepStrictEqual(words("run", "-1 + 2"), ["run", "-1 + 2"])
+    assert.deepStrictEqual(words("run", "--yes", "--", "--db"), ["run", "--yes", "--", "--db"])
+    assert.deepStrictEqual(words("run", ""), ["run", ""])
+  })
+
+  it("lets --help and its like through, whatever else is said", () => {
+    assert.deepStrictEqual(words("run", "--nope", "--help"), ["run", "--nope", "--help"])
+    assert.deepStrictEqual(words("--version"), ["--version"])
+  })
+
+  it("never lets a mistyped option be a prompt", () => {
+    assert.include(problem("run", "--sesion", "x"), "there is no option --sesion")
+    assert.include(problem("run", "--yes=maybe", "x"), "--yes takes no value")
+    assert.include(problem("run", "--session"), "--session needs a value")
+    assert.include(problem("run", "--session", "--yes", "x"), "--session needs a value")
+    assert.include(problem("run", "--session=", "x"), "--session needs a value")
+    assert.include(problem("run", "--db", "a", "--db", "b", "x"), "--db is given twice")
+    assert.include(problem("run", "--log-level", "loud", "x"), "--log-level takes all, trace")
+  })
+
+  it("counts arguments and knows the commands", () => {
+    assert.include(problem(), "a command is missing")
+    assert.include(problem("--db", "x"), "a command is missing")
+    assert.include(problem("chat"), 'there is no command "chat". The commands are: events, run, sessions, show.')
+    assert.include(problem("run"), "run needs PROMPT")
+    assert.include(problem("run", "do", "this"), '"this" is one word too many')
+    assert.include(problem("run", "do", "--", "this"), '"this" is one word too many')
+    assert.include(problem("sessions", "all"), 'sessions takes no argument, and "all" is one')
+  })
+})

@@ -1,0 +1,478 @@
+/**
+ * The program as a process: what it says, what it exits with, and what it leaves on the disk.
+ */
+import { createHash } from "node:crypto"
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { assert, describe, it } from "@effect/vitest"
+import Database from "better-sqlite3"
+import * as Effect from "effect/Effect"
+import * as Root from "../../src/cli/Root.ts"
+import type { StoredEvent } from "../../src/domain/Event.ts"
+import { grammar } from "../../src/model/OfflineGrammar.ts"
+import { folder, lines, log, type Options, type Result, run, shell, shellWords } from "../support/Cli.ts"
+
+const repository = fileURLToPath(new URL("../..", import.meta.url))
+
+const tooMuch = "a".repeat(4 * 1024 * 1024 + 1)
+
+/** How long a test may take: its processes share the machine with other tests. */
+const patience = 120_000
+
+/** Everything below a folder, byte for byte, but for what SQLite keeps beside a file that it has open. */
+const snapshot = (root: string): string =>
+  namesIn(root)
+    .map((name) => `${name} ${digest(join(root, name))}`)
+    .join("\n")
+
+const namesIn = (root: string): ReadonlyArray<string> =>
+  readdirSync(root, { recursive: true, encoding: "utf8" })
+    .filter((name) => !/-(shm|wal)$/.test(name))
+    .toSorted()
+
+const digest = (path: string): string => {
+  try {
+    return createHash("sha256").update(readFileSync(path)).digest("hex")
+  } catch {
+    return "no file"
+  }
+}
+
+/** A journal with one session, `there`, made once. */
+const soundJournal = Effect.runSync(
+  Effect.cached(
+    Effect.scoped(
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        yield* run(["run", "--session", "there", "--db", "sound.db", "Say hello"], { cwd })
+        return readFileSync(join(cwd, "sound.db"))
+      })
+    )
+  )
+)
+
+/** A folder with what must not be taken for a journal, and a sound journal beside it. */
+const workplace = Effect.gen(function* () {
+  const cwd = yield* folder
+  mkdirSync(join(cwd, "folder"))
+  writeFileSync(join(cwd, "text.db"), "no database at all, but long enough to look like one\n".repeat(100))
+  const foreign = new Database(join(cwd, "foreign.db"))
+  foreign.exec("CREATE TABLE t (x); INSERT INTO t VALUES (1)")
+  foreign.close()
+  writeFileSync(join(cwd, "sound.db"), yield* soundJournal)
+  return cwd
+})
+
+/** One line on standard error, nothing on standard output, and nothing on the disk has changed. */
+const refused = (
+  cwd: string,
+  args: ReadonlyArray<string>,
+  expected: { readonly code: number; readonly says: RegExp },
+  options: Partial<Options> = {}
+) =>
+  Effect.gen(function* () {
+    const before = snapshot(cwd)
+    const result = yield* run(args, { cwd, ...options })
+    const told = `daybook ${args.join(" ")}\n${result.stderr}`
+    assert.strictEqual(result.code, expected.code, told)
+    assert.strictEqual(lines(result.stderr).length, 1, told)
+    assert.match(result.stderr, expected.says)
+    assert.match(result.stderr, /^daybook: .*\.\n$/, told)
+    assert.strictEqual(result.stdout, "", told)
+    assert.strictEqual(snapshot(cwd), before, told)
+  })
+
+const sound = ["--db", "sound.db"]
+
+describe("bad input gets one line and the right exit code, and changes nothing", () => {
+  it.scopedLive(
+    "prompts: none, an empty one, a blank one, one over 4 MiB",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        yield* refused(cwd, ["run", ...sound], { code: 2, says: /needs PROMPT/ })
+        yield* refused(cwd, ["run", ...sound, ""], { code: 2, says: /the prompt is empty/ })
+        yield* refused(cwd, ["run", ...sound, "-"], { code: 2, says: /the prompt is empty/ }, { stdin: "" })
+        yield* refused(cwd, ["run", ...sound, "-"], { code: 2, says: /over 4 MiB/ }, { stdin: tooMuch })
+        yield* refused(cwd, ["run", ...sound, "two", "words"], { code: 2, says: /one word too many/ })
+        // also where it must create its database first
+        yield* refused(cwd, ["run", ""], { code: 2, says: /the prompt is empty/ })
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "a prompt of more than 4 MiB is not read to its end",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const { code, stderr } = yield* shell(`yes | ${shellWords()} run -`, { cwd })
+        assert.strictEqual(code, 2)
+        assert.include(stderr, "over 4 MiB")
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "sessions, providers, commands and options that there are not",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        const unknown = /^daybook: session nobody: no such session\./
+        yield* refused(cwd, ["events", ...sound, "nobody"], { code: 1, says: unknown })
+        yield* refused(cwd, ["show", ...sound, "nobody"], { code: 1, says: unknown })
+        yield* refused(cwd, ["run", ...sound, "--session", "no body", "x"], {
+          code: 2,
+          says: /"no body" is no session id/
+        })
+        yield* refused(cwd, ["events", ...sound, "../x"], { code: 2, says: /is no session id/ })
+        yield* refused(cwd, ["run", ...sound, "--model", "acme/x", "x"], {
+          code: 2,
+          says: /no provider "acme".*: offline\./
+        })
+        yield* refused(cwd, ["run", ...sound, "--model", "offline/x", "x"], {
+          code: 2,
+          says: /no model "x".*: offline\./
+        })
+        yield* refused(cwd, ["chat", ...sound], { code: 2, says: /no command "chat".*: events, run, sessions, show\./ })
+        yield* refused(cwd, [], { code: 2, says: /a command is missing/ })
+        yield* refused(cwd, ["run", ...sound, "--verbose", "x"], { code: 2, says: /no option --verbose/ })
+        yield* refused(cwd, ["run", ...sound, "--verbose"], { code: 2, says: /no option --verbose/ })
+        yield* refused(cwd, ["events", ...sound, "there", "--from", "-1"], { code: 2, says: /whole number from 0 on/ })
+        yield* refused(cwd, ["events", ...sound, "there", "--from", "1.5"], { code: 2, says: /whole number from 0 on/ })
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "workspaces that are missing, no folder, or not to be read",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        const missing = { code: 2, says: /workspace .*nowhere cannot be used: there is no such file or folder/ }
+        yield* refused(cwd, ["run", "--workspace", "nowhere", "x"], missing)
+        yield* refused(cwd, ["sessions", "--workspace", "nowhere"], missing)
+        yield* refused(cwd, ["run", "--workspace", "text.db", "x"], { code: 2, says: /it is not a folder/ })
+        if (process.getuid?.() === 0) return console.log("skipped: to root no folder is unreadable")
+        mkdirSync(join(cwd, "closed"), { mode: 0o300 })
+        yield* refused(cwd, ["run", "--workspace", "closed", "x"], { code: 2, says: /there is no right to it/ })
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "databases that are foreign, folders, or in no folder, named in whichever way",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        for (const words of [["run", "x"], ["sessions"], ["events", "there"], ["show", "there"]]) {
+          yield* refused(cwd, [...words, "--db", "foreign.db"], { code: 2, says: /another program's SQLite database/ })
+          yield* refused(cwd, ["--db", "text.db", ...words], { code: 2, says: /it is no SQLite database/ })
+          yield* refused(cwd, [...words, "--db", "folder"], { code: 2, says: /is a folder/ })
+          yield* refused(cwd, words, { code: 2, says: /foreign/ }, { env: { DAYBOOK_DB: "foreign.db" } })
+        }
+        const noFolder = { code: 2, says: /the folder .*nowhere does not exist/ }
+        yield* refused(cwd, ["run", "--db", "nowhere/x.db", "x"], noFolder)
+        yield* refused(cwd, ["run", "x"], noFolder, { env: { DAYBOOK_DB: "nowhere/x.db" } })
+      }),
+    patience
+  )
+})
+
+describe("text that no journal keeps becomes U+FFFD, and the run goes on", () => {
+  const replaced = (result: Result) => {
+    assert.strictEqual(result.code, 0, result.stderr)
+    assert.strictEqual(lines(result.stderr).filter((line) => line.includes("U+FFFD")).length, 1, result.stderr)
+  }
+
+  it.scopedLive(
+    "NUL and bytes that are not UTF-8, on standard input (O-O1, O-O2)",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const stdin = Buffer.concat([Buffer.from("Say a\0b "), Uint8Array.of(0xff, 0xc3)])
+        const result = yield* run(["run", "--session", "s", "-"], { cwd, stdin })
+        replaced(result)
+        assert.strictEqual(result.stdout, "a\uFFFDb \uFFFD\uFFFD\n")
+        const events = yield* log("s", { cwd })
+        assert.include(JSON.stringify(events[0]), "Say a\uFFFDb \uFFFD\uFFFD")
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "bytes that are not UTF-8, in an argument; a real U+FFFD is nothing to speak of",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const odd = yield* shell(`${shellWords()} run $'Say a\\xff'`, { cwd })
+        if (existsSync("/proc/self/cmdline")) replaced(odd)
+        assert.strictEqual(odd.stdout, "a\uFFFD\n")
+        const sound = yield* run(["run", "Say a\uFFFD"], { cwd })
+        assert.strictEqual(sound.stdout, "a\uFFFD\n")
+        assert.notInclude(sound.stderr, "U+FFFD")
+      }),
+    patience
+  )
+})
+
+describe("run", () => {
+  const typesOf = (events: ReadonlyArray<StoredEvent>) => events.map((event) => event.type)
+
+  it.scopedLive(
+    "does the report on real suites: three at once, then the file (A01, A03, E01)",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        cpSync(join(repository, "scratchpad/report"), cwd, { recursive: true })
+        rmSync(join(cwd, "report.md"), { force: true })
+        const prompt = "Run the tests in a, b and c, then write report.md"
+        const { code, stderr, stdout } = yield* run(["run", "--yes", "--session", "s", prompt], { cwd })
+        assert.strictEqual(code, 0, stderr)
+        assert.include(stdout, "The report is in report.md.")
+        const report = readFileSync(join(cwd, "report.md"), "utf8")
+        assert.include(report, "Failed: b.")
+        assert.include(report, "the shares of 10.00 among 3 people must add up to 10.00")
+        assert.strictEqual(lines(stderr).filter((line) => line.startsWith("call ")).length, 4)
+        assert.strictEqual(lines(stderr).filter((line) => line.startsWith("ok ")).length, 4)
+
+        const events = yield* log("s", { cwd })
+        assert.deepStrictEqual(
+          events.map((event) => event.seq),
+          events.map((_, index) => index)
+        )
+        const order = typesOf(events).filter((type) => !/chunk|process|settled/.test(type))
+        assert.deepStrictEqual(order, [
+          "agent/inbox/spliced",
+          "turn/start",
+          "agent/inbox/spliced",
+          "step/start",
+          "user/message",
+          "request/header",
+          "assistant/message",
+          ...["tool/call", "tool/call", "tool/call", "tool/result", "tool/result", "tool/result"],
+          "step/end",
+          ...["step/start", "assistant/message", "tool/call", "tool/result", "step/end"],
+          ...["step/start", "assistant/message", "step/end"],
+          "turn/end"
+        ])
+        // every suite had its process before the first of them was done
+        const processes = events.filter((event) => event.type === "tool/process").map((event) => event.seq)
+        const done = events.find((event) => event.type === "tool/settled" || event.type === "tool/result")
+        assert.strictEqual(processes.length, 3)
+        assert.isBelow(Math.max(...processes), done?.seq ?? 0)
+        const answer = events.findLast((event) => event.type === "assistant/message")
+        assert.strictEqual(
+          stdout,
+          `${answer?.data.message.content.map((block) => (block.type === "text" ? block.text : "")).join("")}\n`
+        )
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "reads the prompt from standard input, makes a session and says which, and goes on with it",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const first = yield* run(["run", "-"], { cwd, stdin: "Say hello" })
+        assert.strictEqual(first.stdout, "hello\n")
+        const id = /^daybook: session ([a-z2-7]{16})\n$/.exec(first.stderr)?.[1] ?? ""
+        const second = yield* run(["run", "--session", id, "--model", "offline", "Say more"], { cwd })
+        assert.strictEqual(second.stdout, "more\n")
+        assert.strictEqual(second.stderr, "")
+        const listed = yield* run(["sessions", "--json"], { cwd })
+        assert.include(JSON.parse(listed.stdout), {
+          id,
+          turns: 2,
+          ending: "completed",
+          open: false,
+          title: "Say hello"
+        })
+        assert.deepStrictEqual(readdirSync(cwd), [".daybook"])
+        assert.strictEqual(readFileSync(join(cwd, ".daybook/.gitignore"), "utf8"), "*\n")
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "says when a session goes on in another workspace",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        const place = [...sound, "--workspace", "folder"]
+        const { code, stderr } = yield* run(["run", ...place, "--session", "there", "Say more"], { cwd })
+        assert.strictEqual(code, 0)
+        assert.match(stderr, /^daybook: session there was begun in .*; its tools work in .*folder now\n$/)
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "goes on when nobody reads the answer, or the errors",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const command = (redirect: string) =>
+          `${shellWords()} run --session s 'Run the tests, then write r.md' ${redirect}`
+        const deaf = yield* shell(`${command("2>&1")} | true; exit \${PIPESTATUS[0]}`, { cwd })
+        assert.strictEqual(deaf.code, 0)
+        assert.isTrue(existsSync(join(cwd, "r.md")))
+      }),
+    patience
+  )
+})
+
+describe("places", () => {
+  it.scopedLive(
+    "takes --db and --workspace before and after the command, its own first, then the root's, then DAYBOOK_DB",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        mkdirSync(join(cwd, "w"))
+        const env = { DAYBOOK_DB: "env.db" }
+        yield* run(["run", "--session", "own", "--db", "own.db", "Say hello"], { cwd, env })
+        yield* run(["--db", "root.db", "run", "--session", "root", "Say hello"], { cwd, env })
+        yield* run(["--db", "root.db", "run", "--session", "both", "--db", "own.db", "Say hello"], { cwd, env })
+        yield* run(["run", "--session", "env", "Say hello"], { cwd, env })
+        yield* run(["--workspace", "w", "run", "--session", "w", "Write here.txt: hello"], { cwd })
+        yield* run(["run", "--session", "w2", "--workspace=w", "Say hello"], { cwd })
+        const ids = (...args: ReadonlyArray<string>) =>
+          Effect.map(run([...args, "sessions", "--json"], { cwd }), ({ stdout }) =>
+            lines(stdout)
+              .map((line): unknown => JSON.parse(line).id)
+              .toSorted()
+          )
+        assert.deepStrictEqual(yield* ids("--db", "own.db"), ["both", "own"])
+        assert.deepStrictEqual(yield* ids("--db", "root.db"), ["root"])
+        assert.deepStrictEqual(yield* ids("--db", "env.db"), ["env"])
+        assert.deepStrictEqual(yield* ids("--workspace", "w"), ["w", "w2"])
+        assert.strictEqual(readFileSync(join(cwd, "w/here.txt"), "utf8"), "hello")
+        assert.deepStrictEqual(
+          namesIn(cwd).filter((name) => name.endsWith(".db")),
+          ["env.db", "own.db", "root.db", "w/.daybook/daybook.db"]
+        )
+      })
+  )
+})
+
+describe("reading", () => {
+  it.scopedLive(
+    "creates nothing where there is nothing",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        writeFileSync(join(cwd, "empty.db"), "")
+        const before = snapshot(cwd)
+        for (const args of [[], ["--db", "empty.db"], ["--db", "absent.db"], ["--db", "nowhere/absent.db"]]) {
+          const { code, stderr, stdout } = yield* run(["sessions", ...args], { cwd })
+          assert.deepStrictEqual({ code, stderr, stdout }, { code: 0, stderr: "", stdout: "no sessions\n" })
+        }
+        assert.strictEqual(snapshot(cwd), before)
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "prints the log from a seq on, and ends well when its reader leaves (J14)",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        const all = yield* log("there", { cwd, env: { DAYBOOK_DB: "sound.db" } })
+        const from = yield* run(["events", "there", "--json", "--from", "3", ...sound], { cwd })
+        assert.deepStrictEqual(
+          lines(from.stdout).map((line): StoredEvent => JSON.parse(line)),
+          all.slice(3)
+        )
+        for (const line of lines(from.stdout))
+          assert.match(line, /^\{"seq":\d+,"time":\d+,"type":"[a-z/]+","data":\{.*\}(,"sourceEventSeqs":.*)?\}$/)
+        const beyond = yield* run(["events", "there", "--from", "999", ...sound], { cwd })
+        assert.deepStrictEqual([beyond.code, beyond.stdout, beyond.stderr], [0, "", ""])
+        const plain = yield* run(["events", "there", ...sound], { cwd })
+        assert.strictEqual(lines(plain.stdout).length, all.length)
+        for (const command of ["events there", "show there", "sessions", "run --help"]) {
+          const cut = yield* shell(`${shellWords()} ${command} --db sound.db | head -1; exit \${PIPESTATUS[0]}`, {
+            cwd
+          })
+          assert.deepStrictEqual([command, cut.code, cut.stderr], [command, 0, ""])
+        }
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "shows a session as a person reads it",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        const { stdout } = yield* run(["show", "there", ...sound], { cwd })
+        assert.match(stdout, /^session there {2}Say hello\n1 turn, \d+ events, begun .* in .*\n\n== turn 1 /)
+        assert.include(stdout, "\nyou:\n  Say hello\n\noffline/offline:\n  hello\n\n-- turn 1 completed\n")
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "shows causes with --log-level debug alone, before or after the command",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const plain = yield* run(["events", "nobody"], { cwd })
+        assert.strictEqual(lines(plain.stderr).length, 1)
+        for (const args of [
+          ["--log-level", "debug", "events", "nobody"],
+          ["events", "nobody", "--log-level=debug"]
+        ]) {
+          const { code, stderr } = yield* run(args, { cwd })
+          assert.strictEqual(code, 1)
+          assert.include(stderr, "SessionNotFound")
+          assert.match(stderr, /\n {4}at /)
+        }
+      }),
+    patience
+  )
+})
+
+describe("help", () => {
+  it.scopedLive(
+    "prints the grammar of the offline model, and what to know of bash and --yes; no colours in a pipe",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const { code, stderr, stdout } = yield* run(["run", "--help"], { cwd })
+        assert.deepStrictEqual([code, stderr], [0, ""])
+        assert.include(stdout, grammar)
+        assert.match(stdout, /bash .*no sandbox/s)
+        assert.match(stdout, /--yes is\s+accepted; in this version every call is allowed anyway/)
+        assert.notInclude(stdout, "\u001b")
+        assert.deepStrictEqual(readdirSync(cwd), [])
+      })
+  )
+
+  it.scopedLive(
+    "knows the version of the package",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const { stdout } = yield* run(["--version"], { cwd })
+        const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8"))
+        assert.strictEqual(stdout, `${version}\n`)
+        assert.strictEqual(Root.version, version)
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "costs little: printed, not judged",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const { stderr } = yield* shell(`TIMEFORMAT='%U %S'; time ${shellWords()} --help > help.txt`, { cwd })
+        const [user, system] = stderr.trim().split(" ").map(Number)
+        console.log(`daybook --help: ${user} s of CPU, and ${system} s in the system`)
+        assert.include(readFileSync(join(cwd, "help.txt"), "utf8"), "daybook run")
+      }),
+    patience
+  )
+})

@@ -1,0 +1,87 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Option from "effect/Option"
+import { advance, advice, exitCode, search, type Verdict } from "../../src/cli/Verdict.ts"
+import type { SessionEvent } from "../../src/domain/Event.ts"
+import { MessageId, SessionId } from "../../src/domain/Ids.ts"
+import * as Facts from "../support/Facts.ts"
+
+const own = MessageId.make("own")
+const id = SessionId.make("s")
+
+const verdictOf = (...events: ReadonlyArray<SessionEvent>): Verdict =>
+  Facts.logOf(...events).reduce(advance, search(own)).verdict
+
+const queued = (...ids: ReadonlyArray<string>) =>
+  Facts.inserted("next-turn", 0, ...ids.map((each) => Facts.said(each, each)))
+
+const denied = Facts.result([1, 1, 0], Facts.outcome("Error: no", "TOOL_DENIED"))
+const turn = (number: number, ...inside: ReadonlyArray<SessionEvent>): ReadonlyArray<SessionEvent> => [
+  Facts.turnStart(number),
+  Facts.claimed("next-turn", 0),
+  ...inside,
+  Facts.turnEnd(number, "completed")
+]
+
+describe("Verdict", () => {
+  it("is the ending of the turn that took the prompt, and of no other", () => {
+    assert.deepStrictEqual(verdictOf(queued("own"), ...turn(1)), {
+      _tag: "Ended",
+      turn: 1,
+      ending: { kind: "completed" },
+      denied: false
+    })
+    const behind = [queued("first", "own"), ...turn(1, denied)]
+    assert.deepStrictEqual(verdictOf(...behind), { _tag: "Waiting" })
+    const after = verdictOf(
+      ...behind,
+      Facts.turnStart(2),
+      Facts.claimed("next-turn", 0),
+      Facts.turnEnd(2, "max-tokens")
+    )
+    assert.deepStrictEqual(after, { _tag: "Ended", turn: 2, ending: { kind: "max-tokens" }, denied: false })
+  })
+
+  it("knows a call that was denied in that turn", () => {
+    const verdict = verdictOf(queued("own"), ...turn(1, denied))
+    assert.deepStrictEqual(verdict, { _tag: "Ended", turn: 1, ending: { kind: "completed" }, denied: true })
+  })
+
+  it("follows the prompt through its list", () => {
+    const moved = verdictOf(queued("a", "own", "b"), Facts.dropped("next-turn", 0), Facts.dropped("next-turn", 1))
+    assert.deepStrictEqual(moved, { _tag: "Waiting" })
+    assert.deepStrictEqual(verdictOf(queued("a", "own"), Facts.dropped("next-turn", 0, 2)), { _tag: "Dropped" })
+    assert.deepStrictEqual(verdictOf(queued("own"), Facts.claimed("next-step", 0)), { _tag: "Waiting" })
+    assert.deepStrictEqual(verdictOf(queued("own"), Facts.turnStart(1)), { _tag: "Waiting" })
+  })
+
+  it("sees a turn without an end", () => {
+    const verdict = verdictOf(queued("own"), Facts.turnStart(1), Facts.claimed("next-turn", 0))
+    assert.deepStrictEqual(verdict, { _tag: "Unended", turn: 1 })
+  })
+
+  it("gives the exit codes of the table", () => {
+    const ended = (ending: Extract<Verdict, { _tag: "Ended" }>["ending"], isDenied = false): Verdict => ({
+      _tag: "Ended",
+      turn: 1,
+      ending,
+      denied: isDenied
+    })
+    const none = Option.none()
+    assert.strictEqual(exitCode(ended({ kind: "completed" }), none), 0)
+    assert.strictEqual(exitCode(ended({ kind: "completed" }, true), none), 3)
+    assert.strictEqual(exitCode(ended({ kind: "blocked", message: "no" }), none), 3)
+    assert.strictEqual(exitCode(ended({ kind: "max-tokens" }), none), 1)
+    assert.strictEqual(exitCode(ended({ kind: "error", error: { message: "", code: "SERVER" } }), none), 1)
+    assert.strictEqual(exitCode({ _tag: "Waiting" }, none), 1)
+    assert.strictEqual(exitCode(ended({ kind: "aborted" }), Option.some("SIGINT")), 130)
+    assert.strictEqual(exitCode(ended({ kind: "aborted" }), Option.some("SIGTERM")), 143)
+    assert.strictEqual(exitCode({ _tag: "Waiting" }, Option.some("SIGHUP")), 143)
+    // the signal came too late to change anything
+    assert.strictEqual(exitCode(ended({ kind: "completed" }), Option.some("SIGINT")), 0)
+  })
+
+  it("says how to go on, and nothing of a turn that simply completed", () => {
+    assert.include(advice(id, { _tag: "Waiting" }), "daybook run --session s PROMPT")
+    assert.isUndefined(advice(id, { _tag: "Ended", turn: 1, ending: { kind: "completed" }, denied: false }))
+  })
+})

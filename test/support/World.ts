@@ -1,0 +1,245 @@
+/**
+ * A world for agent tests: everything real but the model and, unless asked otherwise, the disk.
+ *
+ * Every request that the model is sent is compared with a second, naive fold of the stored log and put before the strict
+ * checker; every log is checked against the laws when the world closes.
+ */
+
+import * as Tool from "@effect/ai/Tool"
+import * as Toolkit from "@effect/ai/Toolkit"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import { assert } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type { Scope } from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { Agent } from "../../src/agent/Agent.ts"
+import { Agents, layer as agentsLayer, type OpenOptions } from "../../src/agent/Agents.ts"
+import * as Hooks from "../../src/agent/Hooks.ts"
+import * as SystemPrompt from "../../src/agent/SystemPrompt.ts"
+import type { StoredEvent } from "../../src/domain/Event.ts"
+import { SessionId } from "../../src/domain/Ids.ts"
+import type { ToolCallBlock } from "../../src/domain/Message.ts"
+import { type ChatRequest, canonicalRequest } from "../../src/domain/Request.ts"
+import * as RequestRules from "../../src/domain/RequestRules.ts"
+import * as Journal from "../../src/journal/Journal.ts"
+import { ChatModel } from "../../src/model/ChatModel.ts"
+import * as ScriptedModel from "../../src/model/ScriptedModel.ts"
+import * as Reaper from "../../src/session/Reaper.ts"
+import * as Repair from "../../src/session/Repair.ts"
+import * as Sessions from "../../src/session/Sessions.ts"
+import * as Settings from "../../src/settings/Settings.ts"
+import * as Approvals from "../../src/tool/Approvals.ts"
+import * as Pipeline from "../../src/tool/Pipeline.ts"
+import { ToolCall } from "../../src/tool/ToolCall.ts"
+import * as ToolHooks from "../../src/tool/ToolHooks.ts"
+import * as Tools from "../../src/tool/Tools.ts"
+import { naiveLaws, naiveRequest } from "./NaiveFold.ts"
+
+/** The session that a world's agent drives. */
+export const id = SessionId.make("world")
+
+/** What the body of a test tool does. It may fail with a text. */
+export type Body = (id: string) => Effect.Effect<string, string, ToolCall>
+
+const parameters = { id: Schema.String }
+const shape = { parameters, success: Schema.String, failure: Schema.String, dependencies: [ToolCall] }
+
+/** Runs beside others. */
+const Look = Tool.make("look", shape).annotate(Tool.Readonly, true)
+/** Runs alone. */
+const Touch = Tool.make("touch", shape)
+/** Runs beside others, and a cancel lets it finish. */
+const Finish = Tool.make("finish", shape).annotate(Tool.Readonly, true).annotate(Tools.OnCancel, "finish")
+/** Runs beside others exactly when its id says so. */
+const Maybe = Tool.make("maybe", shape).annotate(
+  Tools.Parallel,
+  (args) => (args as { readonly id: string }).id !== "alone" // the schema of its parameters says so
+)
+export const toolkit = Toolkit.make(Look, Touch, Finish, Maybe)
+
+export interface Options {
+  readonly scripts?: ReadonlyArray<ScriptedModel.Script>
+  /** Instead of scripts: a model of the test's own. Its requests are checked all the same. */
+  readonly model?: ChatModel["Type"]
+  readonly body?: Body
+  readonly hooks?: Partial<Hooks.HookPoints>
+  readonly toolHooks?: Partial<ToolHooks.ToolHookPoints>
+  readonly approvals?: Approvals.ApprovalPolicy
+  readonly sections?: Effect.Effect<ReadonlyArray<SystemPrompt.Section>>
+  readonly settings?: Parameters<typeof Settings.layerMemory>[0]
+  /** Runs before each read of the settings, and before the pipeline gets a call: where a test puts a fault. */
+  readonly onSettingsRead?: Effect.Effect<void>
+  readonly onCall?: (block: ToolCallBlock) => Effect.Effect<void>
+  readonly journal?: Layer.Layer<Journal.Journal, unknown>
+  /** Something between a stored log and the model's requests is meant to differ: nothing is compared. */
+  readonly unchecked?: boolean
+}
+
+export interface World {
+  readonly open: (options?: Partial<OpenOptions>) => Effect.Effect<Agent, never, Scope>
+  /** The stored log. */
+  readonly log: Effect.Effect<ReadonlyArray<StoredEvent>>
+  /** The log in the shorthand of the behaviour catalogue, chunks of one answer as one `ck`. */
+  readonly shorthand: Effect.Effect<string>
+  readonly requests: Effect.Effect<ReadonlyArray<ChatRequest>>
+  readonly journal: Context.Tag.Service<Journal.Journal>
+  readonly settings: Context.Tag.Service<Settings.Settings>
+  readonly sessions: Context.Tag.Service<Sessions.Sessions>
+}
+
+export const config = { provider: "scripted", model: "script" }
+
+const allEvents = (journal: Context.Tag.Service<Journal.Journal>, session: SessionId) =>
+  Effect.orDie(journal.read(session, { from: 0, limit: 1_000_000 }))
+
+/** The model of these scripts; each request must be what a naive reading of the stored log gives, and acceptable. */
+const checkedModel = (options: Options, requests: Array<ChatRequest>, problems: Array<string>) =>
+  Layer.effect(
+    ChatModel,
+    Effect.gen(function* () {
+      const journal = yield* Journal.Journal
+      const model = options.model ?? (yield* ScriptedModel.make(options.scripts ?? [])).model
+      const check = (request: ChatRequest) =>
+        Effect.map(allEvents(journal, id), (events) => {
+          requests.push(request)
+          const naive = naiveRequest(events)
+          if (naive === undefined || canonicalRequest(naive) !== canonicalRequest(request))
+            problems.push(`request ${requests.length} is not what its log says`)
+          for (const found of RequestRules.violations(request))
+            problems.push(`request ${requests.length}: ${found.rule} at ${found.at}: ${found.detail}`)
+        })
+      return {
+        stream: (request) =>
+          options.unchecked === true
+            ? model.stream(request)
+            : Stream.unwrap(Effect.as(check(request), model.stream(request)))
+      }
+    })
+  )
+
+/** Builds a world. It is gone with the scope; its log and its requests are judged then. */
+export const make = (options: Options = {}): Effect.Effect<World, never, Scope> =>
+  Effect.gen(function* () {
+    const requests: Array<ChatRequest> = []
+    const problems: Array<string> = []
+    const body: Body = options.body ?? ((name) => Effect.succeed(`did ${name}`))
+    const run = ({ id: name }: { readonly id: string }) => body(name)
+    const handlers = toolkit.toLayer({ look: run, touch: run, finish: run, maybe: run })
+    const prompt =
+      options.sections === undefined
+        ? SystemPrompt.layer([])
+        : Layer.succeed(SystemPrompt.SystemPrompt, { sections: options.sections })
+    const approvals =
+      options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals)
+    const settings = Layer.map(Settings.layerMemory(options.settings), (context) => {
+      const real = Context.get(context, Settings.Settings)
+      const before = options.onSettingsRead ?? Effect.void
+      return Context.make(Settings.Settings, { ...real, get: (section) => Effect.zipRight(before, real.get(section)) })
+    })
+    const pipeline = Layer.map(Pipeline.layer, (context) => {
+      const real = Context.get(context, Pipeline.Pipeline)
+      const before = options.onCall ?? (() => Effect.void)
+      return Context.make(Pipeline.Pipeline, {
+        run: (block, notes) => Effect.zipRight(before(block), real.run(block, notes))
+      })
+    })
+    const layer = agentsLayer.pipe(
+      Layer.provideMerge(
+        Layer.mergeAll(
+          Sessions.layer,
+          checkedModel(options, requests, problems),
+          pipeline,
+          Hooks.layer(options.hooks ?? {}),
+          prompt
+        )
+      ),
+      Layer.provideMerge(
+        Layer.mergeAll(
+          Layer.provide(Tools.layer(toolkit), handlers),
+          ToolHooks.layer(options.toolHooks ?? {}),
+          approvals,
+          settings,
+          options.journal ?? Journal.layerMemory,
+          Repair.layer,
+          Reaper.layerNone,
+          NodeFileSystem.layer
+        )
+      )
+    )
+    const context = yield* Effect.orDie(Layer.build(layer))
+    const journal = Context.get(context, Journal.Journal)
+    const log = allEvents(journal, id)
+    yield* Effect.addFinalizer(() =>
+      Effect.map(log, (events) => {
+        assert.deepStrictEqual(problems, [])
+        if (options.unchecked !== true) assert.deepStrictEqual(naiveLaws(events), [])
+      })
+    )
+    return {
+      open: (open) =>
+        Effect.orDie(
+          Context.get(context, Agents).open(id, { cwd: "/workspace", create: "if-absent", config, ...open })
+        ),
+      log,
+      shorthand: Effect.map(log, shorthand),
+      requests: Effect.sync(() => [...requests]),
+      journal,
+      settings: Context.get(context, Settings.Settings),
+      sessions: Context.get(context, Sessions.Sessions)
+    }
+  })
+
+const callIn = (callId: string): string => callId.replace(/^t\d+s\d+/, "")
+
+const short = (event: StoredEvent): string => {
+  switch (event.type) {
+    case "agent/inbox/spliced":
+      return event.data.outcome === "canceled" ? "in×" : event.data.removedCount === undefined ? "in+" : "in-"
+    case "turn/start":
+      return `T<${event.data.turn}`
+    case "turn/end":
+      return `T>(${event.data.reason.kind})`
+    case "step/start":
+      return `S<${event.data.step}`
+    case "step/end":
+      return `S>${event.data.step}`
+    case "user/message":
+      return "UM"
+    case "request/header":
+      return `RH(${event.data.reason})`
+    case "assistant/chunk":
+      return "ck"
+    case "assistant/message":
+      return event.data.interrupted === true ? "AM!" : "AM"
+    case "tool/call":
+      return `TC(${callIn(event.data.callId)})`
+    case "tool/settled":
+      return `TS(${callIn(event.data.callId)})`
+    case "tool/result":
+      return `TR(${callIn(event.data.message.callId)})`
+    case "tool/process":
+      return "TP"
+    case "request/retry":
+      return "RR"
+    case "approval/asked":
+      return "AA"
+    case "approval/decided":
+      return "AD"
+    case "context/replaced":
+      return "CR"
+    case "unrecognized":
+      return "??"
+    default:
+      return event satisfies never
+  }
+}
+
+/** A log in the shorthand of the behaviour catalogue. */
+export const shorthand = (events: ReadonlyArray<StoredEvent>): string =>
+  events
+    .map(short)
+    .filter((word, index, words) => word !== "ck" || words[index - 1] !== "ck")
+    .join(" ")

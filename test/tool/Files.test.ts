@@ -1,0 +1,221 @@
+import * as FileSystem from "@effect/platform/FileSystem"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import type { ToolOutcome } from "../../src/domain/Event.ts"
+import * as WorkspaceModule from "../../src/tool/Workspace.ts"
+import { Workspace } from "../../src/tool/Workspace.ts"
+import { inWorkspace, node, run, start, textOf } from "./support.ts"
+
+const read = (path: string, more: object = {}) => run("read", JSON.stringify({ path, ...more }))
+const write = (path: string, content: string) => run("write", JSON.stringify({ path, content }))
+
+const refused = (outcome: ToolOutcome, name: string) => {
+  assert.isTrue(outcome.isError, textOf(outcome))
+  assert.strictEqual(outcome.error?.name, name)
+}
+
+describe("Workspace", () => {
+  it.live("a path is judged by where it leads, links, dangling links and linked parents of new files included", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        const workspace = yield* Workspace
+        const outside = yield* fs.makeTempDirectoryScoped()
+        yield* fs.makeDirectory(`${root}/in/deep`, { recursive: true })
+        yield* fs.writeFileString(`${outside}/secret`, "secret")
+        yield* fs.symlink(outside, `${root}/out`)
+        yield* fs.symlink(`${outside}/new`, `${root}/dangling`)
+        yield* fs.symlink("in/deep", `${root}/deep`)
+        yield* fs.symlink("../new", `${root}/in/up`)
+        yield* fs.symlink("../../gone", `${root}/in/away`)
+        yield* fs.symlink("loop", `${root}/loop`)
+        const leads = (path: string) => workspace.resolve(path)
+        assert.strictEqual(yield* leads("."), root)
+        assert.strictEqual(yield* leads("a/b/../c"), `${root}/a/c`)
+        assert.strictEqual(yield* leads(`${root}/a`), `${root}/a`)
+        assert.strictEqual(yield* leads("deep/x/y"), `${root}/in/deep/x/y`)
+        assert.strictEqual(yield* leads("in/up"), `${root}/new`)
+        for (const path of [
+          "..",
+          "../x",
+          "/etc/passwd",
+          "out",
+          "out/secret",
+          "out/new/x",
+          "dangling",
+          "in/away",
+          `${root}x`
+        ])
+          assert.strictEqual((yield* Effect.flip(leads(path)))._tag, "OutsideWorkspace", path)
+        for (const path of ["loop", "loop/x", "a\0b"])
+          assert.strictEqual((yield* Effect.flip(leads(path)))._tag, "UnresolvedPath", path)
+      }).pipe(Effect.scoped)
+    )
+  )
+
+  it.live("a linked root is resolved; a root that is no folder is refused", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const folder = yield* Effect.flatMap(fs.makeTempDirectoryScoped(), fs.realPath)
+      yield* fs.makeDirectory(`${folder}/real`)
+      yield* fs.symlink("real", `${folder}/link`)
+      yield* fs.writeFileString(`${folder}/file`, "")
+      const root = (path: string) =>
+        Effect.provide(
+          Effect.map(Workspace, ({ root }) => root),
+          WorkspaceModule.layer(path)
+        )
+      assert.strictEqual(yield* root(`${folder}/link`), `${folder}/real`)
+      for (const path of [`${folder}/none`, `${folder}/file`])
+        assert.strictEqual((yield* Effect.flip(root(path)))._tag, "WorkspaceNotFound")
+    }).pipe(Effect.scoped, Effect.provide(node))
+  )
+})
+
+describe("read", () => {
+  it.live("shows a file as it is, or some of its lines, and says what is left out", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        yield* fs.writeFileString(`${root}/a`, "one\ntwo\r\nthree")
+        const shown = (more?: object) => Effect.map(read("a", more), textOf)
+        assert.strictEqual(yield* shown(), "one\ntwo\r\nthree")
+        assert.strictEqual(
+          yield* shown({ limit: 2 }),
+          "one\ntwo\r\n[lines 1 to 2; there are more, go on with offset 3]"
+        )
+        assert.strictEqual(yield* shown({ offset: 3 }), "three")
+        assert.strictEqual(yield* shown({ offset: 2, limit: 2 }), "two\r\nthree")
+        assert.strictEqual(yield* shown({ offset: 4 }), "[the file ends before line 4]")
+        yield* fs.writeFileString(`${root}/empty`, "")
+        assert.strictEqual(textOf(yield* read("empty")), "[the file is empty]")
+        const thousands = Array.from({ length: 3000 }, (_, i) => `${i + 1}\n`)
+        yield* fs.writeFileString(`${root}/b`, thousands.join(""))
+        assert.strictEqual(
+          textOf(yield* read("b")),
+          `${thousands.slice(0, 2000).join("")}[lines 1 to 2000; there are more, go on with offset 2001]`
+        )
+        assert.strictEqual(textOf(yield* read("b", { offset: 2001 })), thousands.slice(2000).join(""))
+      })
+    )
+  )
+
+  it.live("W27, O-O1: bytes are bounded: whole lines, or whole characters of a line that is too long", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        yield* fs.writeFileString(`${root}/lines`, `${"x".repeat(999)}\n`.repeat(100))
+        const lines = textOf(yield* read("lines"))
+        assert.strictEqual(lines.match(/x\n/g)?.length, 64)
+        assert.match(lines, /\[lines 1 to 64; there are more, go on with offset 65\]$/)
+        yield* fs.writeFileString(`${root}/long`, `first\na${"😀".repeat(20_000)}\nlast`)
+        const long = textOf(yield* read("long", { offset: 2 }))
+        assert.match(long, /^a(😀)+\n\[line 2 goes on: only its first 64000 bytes are shown\]$/u)
+        assert.strictEqual(textOf(yield* read("long", { offset: 3 })), "last")
+      })
+    )
+  )
+
+  it.live("a folder, a missing file, a pipe, a binary file and a path outside are clear errors", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        yield* fs.makeDirectory(`${root}/folder`)
+        yield* fs.writeFile(`${root}/binary`, Uint8Array.of(1, 2, 0, 3))
+        yield* run("bash", '{"command":"mkfifo pipe"}')
+        for (const [path, why] of [
+          ["folder", "it is a folder"],
+          ["none", "there is no such file"],
+          ["none/x", "there is no such file"],
+          ["pipe", "it is no regular file"],
+          ["binary", "it is not a text file"]
+        ] as const) {
+          const outcome = yield* read(path)
+          refused(outcome, "FileFailed")
+          assert.strictEqual(textOf(outcome), `Error: ${path} was not read: ${why}.`)
+        }
+        const outside = yield* read("../x")
+        refused(outside, "OutsideWorkspace")
+        assert.include(textOf(outside), "outside the workspace")
+      })
+    )
+  )
+
+  it.live("O-O4: what is no UTF-8 is replaced", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        yield* fs.writeFile(`${root}/latin`, Uint8Array.of(0x63, 0x61, 0x66, 0xe9))
+        assert.strictEqual(textOf(yield* read("latin")), "caf\ufffd")
+      })
+    )
+  )
+})
+
+describe("write", () => {
+  it.live("creates folders, replaces a file whole, keeps its mode, and leaves nothing beside it", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        assert.strictEqual(textOf(yield* write("a/b/c", "grüße\n")), "Wrote 8 bytes to a/b/c, a new file.")
+        assert.strictEqual(yield* fs.readFileString(`${root}/a/b/c`), "grüße\n")
+        yield* fs.chmod(`${root}/a/b/c`, 0o750)
+        assert.strictEqual(textOf(yield* write("a/b/c", "x")), "Wrote 1 bytes to a/b/c.")
+        assert.strictEqual(yield* fs.readFileString(`${root}/a/b/c`), "x")
+        assert.strictEqual((yield* fs.stat(`${root}/a/b/c`)).mode & 0o7777, 0o750)
+        assert.deepStrictEqual(yield* fs.readDirectory(`${root}/a/b`), ["c"])
+      })
+    )
+  )
+
+  it.live("writes through a link that stays inside", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        yield* fs.symlink("target", `${root}/link`)
+        yield* write("link", "x")
+        assert.strictEqual(yield* fs.readLink(`${root}/link`), "target")
+        assert.strictEqual(yield* fs.readFileString(`${root}/target`), "x")
+      })
+    )
+  )
+
+  it.live("a folder, a file as a folder and a path outside are refused, and nothing changes", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        yield* fs.makeDirectory(`${root}/folder`)
+        yield* write("file", "x")
+        refused(yield* write("folder", "y"), "FileFailed")
+        assert.isTrue((yield* write("file/x", "y")).isError)
+        refused(yield* write("../escaped", "y"), "OutsideWorkspace")
+        assert.isFalse(yield* fs.exists(`${root}/../escaped`))
+        assert.strictEqual(yield* fs.readFileString(`${root}/file`), "x")
+        assert.deepStrictEqual((yield* fs.readDirectory(root)).sort(), ["file", "folder"])
+      })
+    )
+  )
+
+  it.live("R4: a write that is cancelled finishes and says what it did, or was never begun", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        let finished = 0
+        for (let i = 0; i < 60; i++) {
+          const { fiber, notes } = yield* start("write", JSON.stringify({ path: "f", content: `${i}` }))
+          for (let turn = 0; turn < i; turn++) yield* Effect.yieldNow()
+          const exit = yield* Fiber.interrupt(fiber)
+          assert.strictEqual(yield* notes.started, Exit.isSuccess(exit))
+          if (Exit.isFailure(exit)) continue
+          finished++
+          assert.strictEqual(yield* fs.readFileString(`${root}/f`), `${i}`)
+          assert.deepStrictEqual(yield* fs.readDirectory(root), ["f"])
+        }
+        assert.isAbove(finished, 0)
+        assert.isBelow(finished, 60)
+      })
+    )
+  )
+})

@@ -1,0 +1,363 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Fiber from "effect/Fiber"
+import * as FiberId from "effect/FiberId"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import type { Agent } from "../../src/agent/Agent.ts"
+import { type StoredEvent, type StoredOf, sourceSeqs } from "../../src/domain/Event.ts"
+import { textOf } from "../../src/domain/Message.ts"
+import { neverStarted } from "../../src/domain/Transcript.ts"
+import { call, say } from "../../src/model/ScriptedModel.ts"
+import { AgentLoop } from "../../src/settings/Settings.ts"
+import { ToolCall } from "../../src/tool/ToolCall.ts"
+import * as World from "../support/World.ts"
+
+interface Door {
+  readonly entered: Deferred.Deferred<void>
+  readonly open: Deferred.Deferred<void>
+}
+
+/** Bodies that tell when they start, and end when they are let go. */
+const gates = Effect.map(Ref.make<ReadonlyArray<string>>([]), (log) => {
+  const doors = new Map<string, Door>()
+  const door = (id: string): Door => {
+    const known = doors.get(id) ?? {
+      entered: Deferred.unsafeMake(FiberId.none),
+      open: Deferred.unsafeMake(FiberId.none)
+    }
+    doors.set(id, known)
+    return known
+  }
+  const note = (line: string) => Ref.update(log, (lines) => [...lines, line])
+  return {
+    body: (id: string) =>
+      Effect.gen(function* () {
+        yield* note(`+${id}`)
+        yield* Deferred.succeed(door(id).entered, undefined)
+        yield* Deferred.await(door(id).open)
+        yield* note(`-${id}`)
+        return `did ${id}`
+      }),
+    entered: (...ids: ReadonlyArray<string>) => Effect.forEach(ids, (id) => Deferred.await(door(id).entered)),
+    letGo: (...ids: ReadonlyArray<string>) => Effect.forEach(ids, (id) => Deferred.succeed(door(id).open, undefined)),
+    log: Ref.get(log)
+  }
+})
+
+const of = <T extends StoredEvent["type"]>(log: ReadonlyArray<StoredEvent>, type: T) =>
+  log.filter((event): event is StoredOf<T> => event.type === type)
+
+const look = (...ids: ReadonlyArray<string>) => ids.map((id) => ["look", { id }] as const)
+const touch = (id: string) => ["touch", { id }] as const
+
+const prompt = (agent: Agent) => Effect.zipRight(agent.followup("go"), agent.idle)
+
+/** What of the log speaks of calls. */
+const calls = (log: ReadonlyArray<StoredEvent>) =>
+  World.shorthand(log.filter((event) => event.type.startsWith("tool/")))
+
+const codes = (log: ReadonlyArray<StoredEvent>) => of(log, "tool/result").map((event) => event.data.error?.code)
+
+/** Returns once a call has settled in the stored log, as a result or before its place. */
+const settled = (world: World.World, index: number): Effect.Effect<void> =>
+  Effect.flatMap(world.log, (log) =>
+    new RegExp(`T[SR]\\(c${index}\\)`).test(World.shorthand(log))
+      ? Effect.void
+      : Effect.zipRight(Effect.yieldNow(), settled(world, index))
+  )
+
+describe("tool groups", () => {
+  it.scoped("E01: parallel calls overlap, results stand in model order, the exclusive call runs alone after them", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const world = yield* World.make({
+        scripts: [call(...look("a", "b", "c"), touch("w")), say("x")],
+        body: gate.body
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("a", "b", "c")
+      yield* gate.letGo("a", "b", "c")
+      yield* gate.entered("w")
+      yield* gate.letGo("w")
+      yield* agent.idle
+      assert.strictEqual(calls(yield* world.log), "TC(c0) TC(c1) TC(c2) TR(c0) TR(c1) TR(c2) TC(c3) TR(c3)")
+      assert.deepStrictEqual((yield* gate.log).slice(-2), ["+w", "-w"])
+    })
+  )
+
+  it.scoped("E02: a slot is refilled as soon as one settles", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const settings = { "agent-loop": { maxParallelToolCalls: 2 } }
+      const world = yield* World.make({
+        scripts: [call(...look("a", "b", "c")), say("x")],
+        body: gate.body,
+        settings
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("a", "b")
+      assert.deepStrictEqual(yield* gate.log, ["+a", "+b"])
+      yield* gate.letGo("a")
+      yield* gate.entered("c")
+      assert.strictEqual(calls(yield* world.log), "TC(c0) TC(c1) TR(c0) TC(c2)")
+      yield* gate.letGo("b", "c")
+      yield* agent.idle
+    })
+  )
+
+  it.scoped(
+    "E03 E04 W14 O-G3: what settles early is durable at once and answered in model order; its slot is free",
+    () =>
+      Effect.gen(function* () {
+        const gate = yield* gates
+        const settings = { "agent-loop": { maxParallelToolCalls: 2 } }
+        const world = yield* World.make({
+          scripts: [call(...look("a", "b", "c")), say("x")],
+          body: gate.body,
+          settings
+        })
+        const agent = yield* world.open()
+        yield* agent.followup("go")
+        yield* gate.entered("a", "b")
+        yield* gate.letGo("b")
+        yield* gate.entered("c")
+        yield* gate.letGo("c")
+        yield* settled(world, 2)
+        assert.strictEqual(calls(yield* world.log), "TC(c0) TC(c1) TS(c1) TC(c2) TS(c2)")
+        yield* gate.letGo("a")
+        yield* agent.idle
+        const log = yield* world.log
+        assert.strictEqual(calls(log), "TC(c0) TC(c1) TS(c1) TC(c2) TS(c2) TR(c0) TR(c1) TR(c2)")
+        const before = log.filter((event) => event.type === "tool/call" || event.type === "tool/settled")
+        assert.deepStrictEqual(
+          of(log, "tool/result").map((event) => sourceSeqs(event.sourceEventSeqs ?? [])),
+          [0, 1, 2].map((n) => before.filter((event) => event.data.callId.endsWith(`c${n}`)).map((event) => event.seq))
+        )
+        const sent = (yield* world.requests)[1]?.messages ?? []
+        assert.deepStrictEqual(sent.slice(-3).map(textOf), ["did a", "did b", "did c"])
+      })
+  )
+
+  it.scoped("E06: ten at once by default", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const ids = Array.from({ length: 12 }, (_, index) => `n${index}`)
+      const world = yield* World.make({ scripts: [call(...look(...ids)), say("x")], body: gate.body })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered(...ids.slice(0, 10))
+      assert.strictEqual((yield* gate.log).length, 10)
+      yield* gate.letGo(...ids)
+      yield* agent.idle
+      assert.strictEqual(of(yield* world.log, "tool/result").length, 12)
+    })
+  )
+
+  it.scoped("E07: a changed limit holds from the next group on", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const world = yield* World.make({
+        scripts: [call(...look("a", "b", "c"), touch("w"), ...look("d", "e")), say("x")],
+        body: gate.body,
+        settings: { "agent-loop": { maxParallelToolCalls: 2 } }
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("a", "b")
+      yield* Effect.orDie(world.settings.set(AgentLoop, { maxParallelToolCalls: 1 }))
+      yield* gate.letGo("a")
+      yield* gate.entered("c")
+      yield* gate.letGo("b", "c", "w")
+      yield* gate.entered("d")
+      yield* gate.letGo("d")
+      yield* gate.entered("e")
+      assert.deepStrictEqual((yield* gate.log).slice(-3), ["+d", "-d", "+e"])
+      yield* gate.letGo("e")
+      yield* agent.idle
+    })
+  )
+
+  it.scoped("E08: a call runs beside others only where its tool says exactly so for these arguments", () =>
+    Effect.gen(function* () {
+      const maybe = (id: string) => ["maybe", { id }] as const
+      const world = yield* World.make({ scripts: [call(maybe("a"), maybe("b"), maybe("alone"), maybe("c")), say("x")] })
+      yield* prompt(yield* world.open())
+      assert.strictEqual(calls(yield* world.log), "TC(c0) TC(c1) TR(c0) TR(c1) TC(c2) TR(c2) TC(c3) TR(c3)")
+    })
+  )
+
+  it.scoped(
+    "E10: any call is announced before its hook, also an unknown or a denied one, and its result cites that",
+    () =>
+      Effect.gen(function* () {
+        const announced = yield* Ref.make(false)
+        const world: World.World = yield* World.make({
+          scripts: [call(["nobody", { id: "a" }], ...look("b")), say("x")],
+          toolHooks: {
+            before: ({ callId }) =>
+              Effect.gen(function* () {
+                yield* Ref.set(announced, calls(yield* world.log).includes(`TC(c${callId.at(-1)})`))
+                return { _tag: "Deny", reason: "not now" } as const
+              })
+          }
+        })
+        yield* prompt(yield* world.open())
+        assert.isTrue(yield* Ref.get(announced))
+        assert.deepStrictEqual(codes(yield* world.log), ["UNKNOWN_TOOL", "TOOL_DENIED"])
+        for (const result of of(yield* world.log, "tool/result"))
+          assert.strictEqual(sourceSeqs(result.sourceEventSeqs ?? []).length, 1)
+      })
+  )
+
+  it.scoped("E15: what a tool leaves for the next step is queued right after its result, in model order", () =>
+    Effect.gen(function* () {
+      const leave = (id: string) => Effect.flatMap(ToolCall, (it) => it.addContext(`note of ${id}`))
+      const world = yield* World.make({
+        scripts: [call(...look("a", "b")), say("x")],
+        body: (id) => Effect.as(leave(id), id)
+      })
+      yield* prompt(yield* world.open())
+      assert.match(yield* world.shorthand, /TR\(c0\) in\+ TR\(c1\) in\+ S>1 in- S<2 UM UM/)
+      const sent = (yield* world.requests)[1]?.messages ?? []
+      assert.deepStrictEqual(sent.slice(-2).map(textOf), ["note of a", "note of b"])
+    })
+  )
+
+  it.scoped(
+    "E11 O-A1 O-A2 O-A4 O-A8: a cancel keeps real results, cuts what runs, answers what never started; the next prompt works",
+    () =>
+      Effect.gen(function* () {
+        const gate = yield* gates
+        const world = yield* World.make({ scripts: [call(...look("a", "b"), touch("w")), say("x")], body: gate.body })
+        const agent = yield* world.open()
+        yield* agent.followup("go")
+        yield* gate.entered("a", "b")
+        yield* gate.letGo("a")
+        yield* settled(world, 0)
+        const cancelled = yield* agent.cancel("user")
+        assert.deepInclude(cancelled, { _tag: "Settled", turn: 1, cause: "user", durable: true })
+        const log = yield* world.log
+        assert.match(World.shorthand(log), /TC\(c0\) TC\(c1\) TR\(c0\) TR\(c1\) TC\(c2\) TR\(c2\) S>1 T>\(aborted\)$/)
+        assert.deepStrictEqual(codes(log), [undefined, "TOOL_ABORTED", "TOOL_ABORTED_BEFORE_DISPATCH"])
+        yield* prompt(agent)
+        assert.strictEqual((yield* world.requests).length, 2)
+      })
+  )
+
+  it.scoped("R4: a body that may finish does, and its result says that it came after the cancel", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const world = yield* World.make({ scripts: [call(["finish", { id: "a" }])], body: gate.body })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("a")
+      const cancel = yield* Effect.fork(agent.cancel("user"))
+      yield* Effect.yieldNow()
+      yield* gate.letGo("a")
+      yield* Fiber.join(cancel)
+      const [result] = of(yield* world.log, "tool/result")
+      assert.deepStrictEqual(result?.data.meta, { finishedAfterCancel: true })
+      assert.isFalse(result?.data.message.isError)
+    })
+  )
+
+  it.scoped(
+    "E14 R6: a fault between groups: settled results stay, nothing is made up, the next request is acceptable",
+    () =>
+      Effect.gen(function* () {
+        const reads = yield* Ref.make(0)
+        const world = yield* World.make({
+          scripts: [call(...look("a", "b"), touch("w")), say("well")],
+          onSettingsRead: Effect.flatMap(
+            Ref.getAndUpdate(reads, (n) => n + 1),
+            (n) => (n === 1 ? Effect.die(new Error("the settings are gone")) : Effect.void)
+          )
+        })
+        const agent = yield* world.open()
+        yield* prompt(agent)
+        const log = yield* world.log
+        assert.match(World.shorthand(log), /TC\(c0\) TC\(c1\) TR\(c0\) TR\(c1\) S>1 T>\(error\)$/)
+        yield* prompt(agent)
+        const sent = (yield* world.requests)[1]?.messages ?? []
+        assert.deepStrictEqual(sent.slice(-4).map(textOf), ["did a", "did b", neverStarted, "go"])
+      })
+  )
+
+  it.scoped("E14 R6: a fault beside running bodies: they are awaited, and what they settle with is kept", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const world = yield* World.make({
+        scripts: [call(...look("bad", "b")), say("well")],
+        body: gate.body,
+        onCall: (block) => (block.arguments.includes("bad") ? Effect.die(new Error("the pipeline broke")) : Effect.void)
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("b")
+      assert.isTrue(Option.isNone(yield* Effect.flatMap(Effect.fork(agent.idle), Fiber.poll)))
+      yield* gate.letGo("b")
+      yield* agent.idle
+      assert.match(yield* world.shorthand, /TC\(c0\) TC\(c1\) TS\(c1\) S>1 T>\(error\)$/)
+      yield* prompt(agent)
+      const sent = (yield* world.requests)[1]?.messages ?? []
+      assert.strictEqual(sent.filter((message) => message.role === "tool").length, 2)
+      assert.include(sent.map(textOf), "did b")
+    })
+  )
+
+  it.effect("law 2: whatever order calls settle in, each has one result, in place, in model order", () =>
+    Effect.promise(() =>
+      FastCheck.assert(
+        FastCheck.asyncProperty(
+          FastCheck.array(FastCheck.constantFrom("look", "touch", "maybe"), { minLength: 1, maxLength: 6 }),
+          FastCheck.infiniteStream(FastCheck.nat()),
+          FastCheck.integer({ min: 1, max: 4 }),
+          (names, picks, limit) => Effect.runPromise(Effect.scoped(randomSettling(names, picks, limit)))
+        ),
+        { numRuns: 150 }
+      )
+    )
+  )
+})
+
+/** Bodies that end in the order that `picks` draws from those that run. */
+const randomSettling = (names: ReadonlyArray<string>, picks: Iterable<number>, limit: number) =>
+  Effect.gen(function* () {
+    const running = new Map<string, Deferred.Deferred<void>>()
+    const draw = picks[Symbol.iterator]()
+    const world = yield* World.make({
+      scripts: [call(...names.map((name, index) => [name, { id: `${index}` }] as const)), say("done")],
+      settings: { "agent-loop": { maxParallelToolCalls: limit } },
+      body: (id) =>
+        Effect.gen(function* () {
+          const open = yield* Deferred.make<void>()
+          running.set(id, open)
+          yield* Deferred.await(open)
+          return `did ${id}`
+        })
+    })
+    const agent = yield* world.open()
+    yield* agent.followup("go")
+    const idle = yield* Effect.fork(agent.idle)
+    const release: Effect.Effect<void> = Effect.suspend(() => {
+      const ids = [...running.keys()]
+      const id = ids.length === 0 ? undefined : ids[Number(draw.next().value) % ids.length]
+      const open = id === undefined ? undefined : running.get(id)
+      if (id !== undefined) running.delete(id)
+      return Effect.zipRight(
+        open === undefined ? Effect.yieldNow() : Deferred.succeed(open, undefined),
+        Effect.flatMap(Fiber.poll(idle), (exit) => (Option.isSome(exit) ? Effect.void : release))
+      )
+    })
+    yield* release
+    const sent = (yield* world.requests)[1]?.messages ?? []
+    assert.deepStrictEqual(
+      sent.filter((message) => message.role === "tool").map(textOf),
+      names.map((_, index) => `did ${index}`)
+    )
+  })

@@ -1,0 +1,105 @@
+/**
+ * One tool call as the scheduler makes it, for tests of what runs it.
+ */
+
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as FiberId from "effect/FiberId"
+import * as Layer from "effect/Layer"
+import type { ToolOutcome } from "../../src/domain/Event.ts"
+import { CallId, SessionId } from "../../src/domain/Ids.ts"
+import type { ToolCallBlock } from "../../src/domain/Message.ts"
+import * as Approvals from "../../src/tool/Approvals.ts"
+import * as BuiltIn from "../../src/tool/BuiltIn.ts"
+import * as Pipeline from "../../src/tool/Pipeline.ts"
+import * as ToolCall from "../../src/tool/ToolCall.ts"
+import * as ToolHooks from "../../src/tool/ToolHooks.ts"
+import type * as Tools from "../../src/tool/Tools.ts"
+import * as Workspace from "../../src/tool/Workspace.ts"
+
+export const callId = CallId.make("t1s1c0")
+
+export const block = (name: string, args: string): ToolCallBlock => ({
+  type: "tool-call",
+  callId,
+  name,
+  arguments: args
+})
+
+/** The service of a call, its notes, and the processes that it recorded. */
+export const newCall = Effect.fnUntraced(function* (name: string, host: Partial<ToolCall.CallHost> = {}) {
+  const processes: Array<ToolCall.ProcessIdentity> = []
+  const { call, notes } = yield* ToolCall.make({
+    sessionId: SessionId.make("session"),
+    turn: 1,
+    step: 1,
+    callId,
+    name,
+    progress: () => Effect.void,
+    recordProcess: (identity) => Effect.sync(() => void processes.push(identity)),
+    ...host
+  })
+  return { call, notes, processes }
+})
+
+/** A call that runs in a fiber of its own, forked uninterruptible, as the scheduler forks it; it waits for `gate`. */
+const startAt = Effect.fnUntraced(function* (name: string, args: string, gate: Effect.Effect<void>) {
+  const pipeline = yield* Pipeline.Pipeline
+  const { call, notes, processes } = yield* newCall(name)
+  const run = Effect.provideService(pipeline.run(block(name, args), notes), ToolCall.ToolCall, call)
+  const fiber = yield* Effect.uninterruptible(Effect.fork(Effect.zipRight(gate, run)))
+  return { fiber, notes, processes }
+})
+
+/** A call that runs. */
+export const start = (name: string, args: string) => startAt(name, args, Effect.void)
+
+/** A call that was cancelled before it began. */
+export const startCancelled = Effect.fnUntraced(function* (name: string, args: string) {
+  const gate = yield* Deferred.make<void>()
+  const started = yield* startAt(name, args, Deferred.await(gate))
+  started.fiber.unsafeInterruptAsFork(FiberId.none)
+  yield* Deferred.succeed(gate, undefined)
+  return started
+})
+
+/** A call and its outcome. */
+export const run = (name: string, args: string): Effect.Effect<ToolOutcome, never, Pipeline.Pipeline> =>
+  Effect.flatMap(start(name, args), ({ fiber }) => Fiber.join(fiber))
+
+export const textOf = (outcome: ToolOutcome): string => outcome.content.map((part) => part.text).join("")
+
+/** A pipeline over these tools. */
+export const pipeline = <E, R>(
+  tools: Layer.Layer<Tools.Tools, E, R>,
+  options: {
+    readonly hooks?: Partial<ToolHooks.ToolHookPoints>
+    readonly approvals?: Approvals.ApprovalPolicy
+  } = {}
+): Layer.Layer<Pipeline.Pipeline, E, R> =>
+  Layer.provide(
+    Pipeline.layer,
+    Layer.mergeAll(
+      tools,
+      ToolHooks.layer(options.hooks ?? {}),
+      options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals)
+    )
+  )
+
+/** Files and paths of this host. */
+export const node = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer)
+
+/** The built-in tools in a workspace that is gone afterwards. */
+export const inWorkspace = <A, E, R>(body: (root: string) => Effect.Effect<A, E, R>) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* Effect.flatMap(fs.makeTempDirectoryScoped({ prefix: "daybook-ws-" }), fs.realPath)
+      const workspace = Workspace.layer(root).pipe(Layer.provideMerge(node))
+      return yield* Effect.provide(body(root), Layer.provideMerge(pipeline(BuiltIn.layer), workspace))
+    })
+  ).pipe(Effect.provide(node))
