@@ -15,12 +15,13 @@ import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as FiberRef from "effect/FiberRef"
 import { globalValue } from "effect/GlobalValue"
+import * as HashSet from "effect/HashSet"
 import * as Option from "effect/Option"
 import type { Scope } from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import { AgentDisposed, InsideTurn, InvalidMessage, type JournalError, type SessionBroken } from "../domain/Errors.ts"
 import type { InboxTarget, SessionEvent } from "../domain/Event.ts"
-import { type MessageId, makeMessageId, type SessionId } from "../domain/Ids.ts"
+import { isReserved, type MessageId, makeMessageId, type SessionId } from "../domain/Ids.ts"
 import * as Inbox from "../domain/Inbox.ts"
 import { type InputSource, text, type UserMessage } from "../domain/Message.ts"
 import type { FeedItem, Status } from "../domain/Notice.ts"
@@ -170,8 +171,8 @@ export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<A
     if (phase._tag === "Broken") return Either.left(phase.error)
     if (phase._tag === "Disposed" || (phase._tag === "Running" && phase.next === "stop"))
       return Either.left(new AgentDisposed({ sessionId }))
-    if (Inbox.isPending(inbox(), message.id))
-      return Either.left(new InvalidMessage({ sessionId, reason: "duplicate-id" }))
+    if (isReserved(message.id) || HashSet.has(session.unsafeState().accepted, message.id))
+      return Either.left(new InvalidMessage({ sessionId, reason: "used-id" }))
     const events = [Inbox.inserted(inbox(), kind.target, [message])]
     if (kind.wakes && phase._tag === "Idle") return startFromIdle(events)
     if (kind.wakes) follow("go-on")

@@ -36,17 +36,21 @@ const received = (attempt: Attempt, runs: ReadonlyArray<Chunks.RunChunk>): Reado
     data: { turn: attempt.place.turn, step: attempt.place.step, chunk }
   }))
 
-const saysNothing = (chunk: Chunks.RunChunk): boolean =>
+const saysNothing = (chunk: Chunks.ChatChunk): boolean =>
   (chunk.type === "text" || chunk.type === "reasoning") && chunk.text === ""
 
-/** Takes chunks in; the runs that are complete. What comes for a closed block, or says nothing, is not kept. */
-const take = (attempt: Attempt, chunks: Chunk.Chunk<Chunks.ChatChunk>): ReadonlyArray<Chunks.RunChunk> => {
+/** Takes chunks in and shows them; the runs that are complete. What comes for a closed block is neither shown nor kept. */
+const take = (
+  attempt: Attempt,
+  chunks: Chunk.Chunk<Chunks.ChatChunk>,
+  show: (chunk: Chunks.ChatChunk) => void
+): ReadonlyArray<Chunks.RunChunk> => {
   const ended: Array<Chunks.RunChunk> = []
   for (const chunk of chunks) {
-    const accepted = Answer.add(attempt.assembly, chunk)
-    if (chunk.type === "finish") continue
+    if (saysNothing(chunk) || !Answer.add(attempt.assembly, chunk)) continue
+    show(chunk)
     if (chunk.type === "end") ended.push(...Chunks.endRun(attempt.runs))
-    else if (accepted && !saysNothing(chunk)) ended.push(...Chunks.pushDelta(attempt.runs, chunk))
+    else if (chunk.type !== "finish") ended.push(...Chunks.pushDelta(attempt.runs, chunk))
   }
   return ended
 }
@@ -94,8 +98,7 @@ export const receive = (
       yield* Effect.forkScoped(Effect.ignore(clockwork(session, attempt, pending)))
       yield* Stream.runForEachChunk(normalized(stream), (chunks) =>
         Effect.suspend(() => {
-          for (const chunk of chunks) session.unsafeNotify({ type: "delta", turn, step, chunk })
-          const ended = take(attempt, chunks)
+          const ended = take(attempt, chunks, (chunk) => session.unsafeNotify({ type: "delta", turn, step, chunk }))
           if (attempt.runs.open !== undefined) pending.unsafeOpen()
           return ended.length === 0 ? Effect.void : session.append(() => received(attempt, ended))
         })

@@ -16,6 +16,7 @@ import * as Inbox from "../domain/Inbox.ts"
 import { toolCalls, type UserMessage } from "../domain/Message.ts"
 import * as Request from "../domain/Request.ts"
 import * as SessionState from "../domain/SessionState.ts"
+import { inputMessages } from "../domain/Transcript.ts"
 import { canonical } from "../internal/Json.ts"
 import { type ChatError, toFailure } from "../model/ChatModel.ts"
 import * as Retry from "../model/Retry.ts"
@@ -58,14 +59,14 @@ export const claim =
     return events
   }
 
-/** Offered messages that were removed meanwhile do not enter, whoever put them in the batch. */
+/** What enters of a batch: not what is blank, nor an offered message that was removed meanwhile. */
 export const stillWanted = (
   state: SessionState.SessionState,
   offered: ReadonlyArray<UserMessage>,
   entering: ReadonlyArray<UserMessage>
 ): ReadonlyArray<UserMessage> => {
   const gone = new Set(offered.filter((message) => !Inbox.isPending(state.inbox, message.id)).map(({ id }) => id))
-  return entering.filter((message) => !gone.has(message.id))
+  return entering.filter((message) => !gone.has(message.id) && inputMessages([message]).length > 0)
 }
 
 /** The config to start from: what this agent's last request had, else its options, else what the restored log had (P07). */
@@ -99,7 +100,7 @@ const headerEvents = (
   return canonical(last) === canonical(next) ? [] : due("change")
 }
 
-/** The request that the log derives; it is checked against the log's own digest, then everything before it is durable. */
+/** The request that the log derives, checked against the log's own digest. */
 const prepare = Effect.fnUntraced(function* (loop: Loop) {
   const state = loop.session.unsafeState()
   const request = SessionState.deriveRequest(state)
@@ -108,7 +109,6 @@ const prepare = Effect.fnUntraced(function* (loop: Loop) {
   if (guarded.digest !== SessionState.requestDigest(state))
     return yield* Effect.dieMessage(`session ${loop.session.id}: the request is not what the log derives`)
   loop.guard.memory = guarded.memory
-  yield* loop.session.barrier
   return Object.freeze(request)
 })
 
@@ -119,12 +119,13 @@ const decide = (loop: Loop, place: Place, error: ChatError, attempt: number) =>
     return again ? Retry.delayBefore(attempt) : Option.none()
   })
 
-/** Asks the model until it answers or gives up; the answer is in the log on return. */
+/** Asks the model until it answers or gives up, each time once all before it is durable (R3). The answer is in the log on return. */
 const ask = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn, place: Place, request: Request.ChatRequest) {
   const { turn, step } = place
   const { model, provider } = request.config
   for (let tries = 1; ; tries++) {
     const attempt = Attempt.make({ turn, step, provider, model })
+    yield* loop.session.barrier
     live.attempt = attempt
     const failure = yield* Attempt.receive(loop.session, attempt, loop.model.stream(request)).pipe(
       Effect.as(Option.none<ChatError>()),

@@ -6,6 +6,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { wellFormed } from "../internal/Json.ts"
 
 export interface Section {
   readonly name: string
@@ -19,7 +20,7 @@ export const render = (sections: ReadonlyArray<Section>): string =>
   sections
     .filter((section) => section.text.trim() !== "")
     .toSorted((a, b) => a.order - b.order)
-    .map((section) => section.text.trim())
+    .map((section) => wellFormed(section.text.trim()))
     .join("\n\n")
 
 /** Who the agent is. */

@@ -6,7 +6,7 @@ import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Argv from "./Argv.ts"
 import * as Events from "./Events.ts"
-import { supervised, UsageError, withoutStyle } from "./Failure.ts"
+import { logCause, supervised, UsageError, withoutStyle } from "./Failure.ts"
 import { name, root, version } from "./Root.ts"
 import * as Run from "./Run.ts"
 import * as Sessions from "./Sessions.ts"
@@ -16,9 +16,7 @@ import { Stdio } from "./Stdio.ts"
 /** Every command. Causes are logged where the log level that was asked for counts: within. */
 export const command = root.pipe(
   Command.withSubcommands([Run.command, Events.command, Show.command, Sessions.command]),
-  Command.transformHandler((handler) =>
-    Effect.tapErrorCause(handler, (cause) => Effect.logDebug("the cause of what failed", cause))
-  )
+  Command.transformHandler(Effect.tapErrorCause(logCause))
 )
 
 /** Runs the program with the words after its name. Never fails: what failed was said, and is the exit code. */

@@ -49,6 +49,10 @@ export const supervised = <A, E, R>(
     )
   )
 
+/** Shows a cause to those who asked for it with `--log-level debug`. */
+export const logCause = (cause: Cause.Cause<unknown>): Effect.Effect<void> =>
+  Effect.logDebug("the cause of what failed", cause)
+
 /** One line of text out of a document of `@effect/cli`. */
 export const plain = (doc: HelpDoc.HelpDoc): string => oneLine(withoutStyle(HelpDoc.toAnsiText(doc)))
 
@@ -62,6 +66,7 @@ const report = (cause: Cause.Cause<unknown>): Effect.Effect<void, never, Stdio |
     onNone: () => Effect.void,
     onSome: ({ code, line }) =>
       Effect.gen(function* () {
+        yield* logCause(cause)
         if (line !== undefined) yield* say(line)
         yield* (yield* Shutdown).endWith(code)
       })

@@ -11,26 +11,29 @@ import * as Place from "./Place.ts"
 export const name = "daybook"
 export const version = "0.1.0"
 
+const lines = (...text: ReadonlyArray<string>) => HelpDoc.p(text.join("\n"))
+
 const description = HelpDoc.blocks([
-  HelpDoc.p(
-    "An agent harness with a durable journal: however a turn ends, what happened is in the journal, and the session goes on."
+  lines(
+    "An agent harness with a durable journal. However a turn ends, what happened is in the journal, and",
+    "the session goes on from there."
   ),
-  HelpDoc.p(
-    [
-      "Examples:",
-      "",
-      '  daybook run "Run the tests in a, b and c, then write report.md"',
-      "  daybook sessions",
-      "  daybook show ID",
-      "  daybook events ID --json",
-      "  daybook run --help"
-    ].join("\n")
+  lines(
+    "  run PROMPT   runs one prompt, until there is nothing left to do",
+    "  sessions     lists the sessions",
+    "  show ID      prints a session as a person reads it",
+    "  events ID    prints the log of a session, one event a line"
   ),
-  HelpDoc.p(
-    [
-      "With every command: --help, --version, and --log-level debug, which shows the causes of errors.",
-      "A word that begins with a dash is an option; what comes after -- is not."
-    ].join("\n")
+  lines(
+    "Examples:",
+    "",
+    '  daybook run "Run the tests in a, b and c, then write report.md"',
+    "  daybook show ID",
+    "  daybook run --help"
+  ),
+  lines(
+    "With every command: --help, --version, and --log-level debug, which shows the causes of errors.",
+    "A word that begins with a dash is an option; what comes after -- is not."
   )
 ])
 

@@ -118,7 +118,7 @@ const converse = Effect.fnUntraced(function* (errand: Errand, id: SessionId, res
   const agents = yield* Agents
   const journal = yield* Journal
   const screen = yield* Screen.make
-  yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor(screen.waitingFor))
+  yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor({ what: screen.waitingFor, tell: screen.note }))
   const watched = yield* watcher(screen)
   const agent = yield* restore(
     agents.open(id, { cwd: errand.place.workspace, create: "if-absent", config: errand.route })
@@ -133,6 +133,8 @@ const converse = Effect.fnUntraced(function* (errand: Errand, id: SessionId, res
     yield* say(`session ${id}: ${count(parked, "prompt")} waited, and ${parked === 1 ? "runs" : "run"} first`)
 
   const own = yield* makeMessageId
+  // the last moment for a signal that is to send nothing
+  yield* restore(Effect.yieldNow())
   yield* agent.followup({ id: own, text: errand.text })
   // `idle` fails on the fibers of a turn alone: here, only a signal ends it early
   const idle = yield* Effect.exit(restore(agent.idle))

@@ -23,6 +23,8 @@ export const maxLiveLines = 8
 export interface Screen {
   /** Shows a feed until it ends. */
   readonly show: <E>(feed: Stream.Stream<FeedItem, E>) => Effect.Effect<void, E>
+  /** Shows a line among what the feed shows. */
+  readonly note: (line: string) => Effect.Effect<void>
   /** What is being waited for, as it is now. */
   readonly waitingFor: Effect.Effect<string>
 }
@@ -83,16 +85,21 @@ export const make: Effect.Effect<Screen, never, Stdio> = Effect.gen(function* ()
     if (lines.length > 0) endsLine = true
   })
 
-  const take = (items: Chunk.Chunk<FeedItem>) =>
+  const put = (pieces: ReadonlyArray<RunView.Piece>) =>
     Effect.gen(function* () {
+      if (pieces.length > 0) yield* Effect.zipRight(undraw, write(pieces))
+      if (stdio.errIsTerminal) yield* draw
+    })
+
+  const take = (items: Chunk.Chunk<FeedItem>) =>
+    Effect.suspend(() => {
       const pieces: Array<RunView.Piece> = []
       for (const item of items) {
         const [next, shown] = RunView.show(view, item)
         view = next
         pieces.push(...shown)
       }
-      if (pieces.length > 0) yield* Effect.zipRight(undraw, write(pieces))
-      if (stdio.errIsTerminal) yield* draw
+      return put(pieces)
     })
 
   const redraw = Effect.repeat(lock.withPermits(1)(draw), Schedule.spaced(tick))
@@ -106,6 +113,7 @@ export const make: Effect.Effect<Screen, never, Stdio> = Effect.gen(function* ()
           yield* lock.withPermits(1)(undraw)
         })
       ),
+    note: (line) => lock.withPermits(1)(put([{ to: "err", line }])),
     waitingFor: Effect.sync(() => RunView.waitingFor(view))
   }
 })

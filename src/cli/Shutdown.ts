@@ -6,6 +6,7 @@
  * - The exit code is the one the program chose, else the signal's.
  */
 import { makeRunMain } from "@effect/platform/Runtime"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -19,6 +20,12 @@ export type Signal = "SIGINT" | "SIGTERM" | "SIGHUP"
 /** The exit code of a program that a signal cut short. */
 export const signalCodes: Readonly<Record<Signal, number>> = { SIGINT: 130, SIGTERM: 143, SIGHUP: 143 }
 
+/** What a program waits for, and how it tells a line of that. */
+export interface Waiting {
+  readonly what: Effect.Effect<string>
+  readonly tell: (line: string) => Effect.Effect<void>
+}
+
 export class Shutdown extends Context.Tag("daybook/cli/Shutdown")<
   Shutdown,
   {
@@ -26,8 +33,8 @@ export class Shutdown extends Context.Tag("daybook/cli/Shutdown")<
     readonly endWith: (code: number) => Effect.Effect<void>
     /** The first signal that came, if one did. */
     readonly signal: Effect.Effect<Option.Option<Signal>>
-    /** Until the scope closes, a further signal is told that this is being waited for. */
-    readonly waitingFor: (what: Effect.Effect<string>) => Effect.Effect<void, never, Scope>
+    /** Until the scope closes, this is what is being waited for, and a further signal is told so in this way. */
+    readonly waitingFor: (waiting: Waiting) => Effect.Effect<void, never, Scope>
   }
 >() {}
 
@@ -35,10 +42,17 @@ export class Shutdown extends Context.Tag("daybook/cli/Shutdown")<
 interface State {
   code: number | undefined
   first: { readonly signal: Signal; readonly at: number } | undefined
-  waitingFor: Effect.Effect<string>
+  waiting: Waiting
 }
 
-const atRest = Effect.succeed("what is open to be closed")
+/** What is waited for where the program says nothing else. */
+const closing: Waiting = {
+  what: Effect.succeed("what is open to be closed"),
+  tell: (line) =>
+    Effect.sync(() => {
+      process.stderr.write(`${line}\n`) // edge: the services may be closed already
+    })
+}
 
 /** The exit code. `code` is the one the program chose. */
 export const exitCode = (
@@ -53,7 +67,7 @@ export const exitCode = (
 
 /** What a further signal is told. */
 export const waitingLine = (what: string, since: number, now: number): string =>
-  `daybook: still waiting for ${what}, since ${isoTime(since)} (${elapsed(now - since)}). It will end by itself.\n`
+  `daybook: still waiting for ${what}, since ${isoTime(since)} (${elapsed(now - since)}). It will end by itself.`
 
 const service = (state: State): Context.Tag.Service<Shutdown> => ({
   endWith: (code) =>
@@ -61,26 +75,23 @@ const service = (state: State): Context.Tag.Service<Shutdown> => ({
       state.code = code
     }),
   signal: Effect.sync(() => Option.map(Option.fromNullable(state.first), (first) => first.signal)),
-  waitingFor: (what) =>
+  waitingFor: (waiting) =>
     Effect.acquireRelease(
       Effect.sync(() => {
-        state.waitingFor = what
+        state.waiting = waiting
       }),
       () =>
         Effect.sync(() => {
-          state.waitingFor = atRest
+          state.waiting = closing
         })
     )
 })
 
-/** Tells a person who has signalled before. Runs beside the program, which may be busy with its end. */
-const tell = (state: State, since: number): void => {
-  const now = Date.now() // edge: a signal handler runs outside of every fiber
-  Effect.runSync(
-    Effect.map(state.waitingFor, (what) => {
-      process.stderr.write(waitingLine(what, since, now)) // edge: the same
-    })
-  )
+/** Tells a person who has signalled before. It runs beside the program, which is busy with its end. */
+const answer = (state: State, since: number): void => {
+  const { tell, what } = state.waiting
+  const line = Effect.map(Effect.all([what, Clock.currentTimeMillis]), ([text, now]) => waitingLine(text, since, now))
+  Effect.runFork(Effect.flatMap(line, tell))
 }
 
 /**
@@ -88,10 +99,10 @@ const tell = (state: State, since: number): void => {
  * listening after the first signal, so that the second one kills in the middle of an end.
  */
 export const runMain = (program: Effect.Effect<void, never, Shutdown>): void => {
-  const state: State = { code: undefined, first: undefined, waitingFor: atRest }
+  const state: State = { code: undefined, first: undefined, waiting: closing }
   const main = makeRunMain(({ fiber, teardown }) => {
     const receive = (signal: Signal) => {
-      if (state.first !== undefined) return tell(state, state.first.at)
+      if (state.first !== undefined) return answer(state, state.first.at)
       state.first = { signal, at: Date.now() } // edge: a signal handler runs outside of every fiber
       fiber.unsafeInterruptAsFork(fiber.id())
     }

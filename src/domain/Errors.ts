@@ -146,10 +146,14 @@ export class InsideTurn extends Schema.TaggedError<InsideTurn>()("InsideTurn", {
 /** The message was not accepted, and why. Nothing was stored. */
 export class InvalidMessage extends Schema.TaggedError<InvalidMessage>()("InvalidMessage", {
   ...ofSession,
-  reason: Schema.Literal("empty", "too-large", "duplicate-id")
+  reason: Schema.Literal("empty", "too-large", "used-id")
 }) {
   override get message() {
-    const why = { empty: "it says nothing", "too-large": "it is over 4 MiB", "duplicate-id": "its id waits already" }
+    const why = {
+      empty: "it says nothing",
+      "too-large": "it is over 4 MiB",
+      "used-id": "its id was used before, or is one that only the log gives"
+    }
     return `session ${this.sessionId}: the message was not accepted: ${why[this.reason]}.`
   }
 }

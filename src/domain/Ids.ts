@@ -35,6 +35,9 @@ export const callId = (turn: number, step: number, index: number): CallId => Cal
 /** The id of the answer of that step. */
 export const answerId = (turn: number, step: number): MessageId => MessageId.make(`t${turn}s${step}`)
 
+/** Whether an id has the form of those that the log gives to answers, results and context: nobody else may choose it. */
+export const isReserved = (id: MessageId): boolean => /^t\d+s\d+/.test(id)
+
 const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
 const base32 = Effect.map(Effect.replicateEffect(Random.nextIntBetween(0, alphabet.length), 16), (digits) =>

@@ -5,8 +5,10 @@
  * - An event that cannot stand where it stands is a violation that names its seq, and changes nothing.
  */
 import * as Either from "effect/Either"
+import * as HashSet from "effect/HashSet"
 import * as Brackets from "./Brackets.ts"
 import type { StoredEvent, StoredOf } from "./Event.ts"
+import type { MessageId } from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import { type Message, textOf } from "./Message.ts"
 import { type ChatRequest, type Digest, extendDigest } from "./Request.ts"
@@ -34,6 +36,8 @@ export interface SessionState {
   readonly brackets: Brackets.Brackets
   readonly transcript: Transcript.Transcript
   readonly inbox: Inbox.Inbox
+  /** The ids of all input that was ever accepted: none is accepted twice (law 7). */
+  readonly accepted: HashSet.HashSet<MessageId>
   readonly header?: StoredOf<"request/header">
   readonly summary: Summary
 }
@@ -46,6 +50,7 @@ export const initial = (seedLength = 0): SessionState => ({
   brackets: Brackets.empty,
   transcript: Transcript.empty,
   inbox: Inbox.empty,
+  accepted: HashSet.empty(),
   summary: { title: "", turns: 0, open: false }
 })
 
@@ -80,6 +85,13 @@ const inboxAfter = (state: SessionState, event: StoredEvent): Either.Either<Inbo
     ? Inbox.splice(state.inbox, event.data)
     : Either.right(state.inbox)
 
+const acceptedAfter = (state: SessionState, event: StoredEvent): HashSet.HashSet<MessageId> =>
+  event.type === "agent/inbox/spliced" && event.data.inserted.length > 0
+    ? HashSet.mutate(state.accepted, (ids) => {
+        for (const message of event.data.inserted) HashSet.add(ids, message.id)
+      })
+    : state.accepted
+
 /** The state after one more event, or why that event cannot stand there. */
 export const apply = (state: SessionState, event: StoredEvent): Either.Either<SessionState, string> => {
   if (event.seq !== state.head) return Either.left(`seq ${event.seq} stands where ${state.head} was due`)
@@ -97,6 +109,7 @@ export const apply = (state: SessionState, event: StoredEvent): Either.Either<Se
     brackets: brackets.right,
     transcript: transcript.right,
     inbox: inbox.right,
+    accepted: acceptedAfter(state, event),
     summary: summarize(state.summary, event),
     ...(event.type === "request/header" ? { header: event } : {})
   })

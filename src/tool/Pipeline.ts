@@ -64,9 +64,7 @@ const make = Effect.gen(function* () {
 
   /** The outcome of the body alone: its success as text, or its failure. */
   const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown, notes: CallNotes) {
-    yield* Effect.interruptible(Effect.void) // a call that was cancelled meanwhile does not enter its body
-    yield* notes.start
-    const body = tool.handle(args)
+    const body = tool.handle(args, notes.unsafeStart)
     const result = yield* outcomeOf(tool.onCancel === "finish" ? apart(body) : Effect.interruptible(body), (error) =>
       Outcomes.bodyFailed(error instanceof HandlerFailed ? error.error : error)
     )

@@ -110,7 +110,9 @@ export const end = Effect.fnUntraced(function* (group: Group, grace: Duration.Du
     }
   }
   let left: ReadonlyArray<number> = []
-  // Without limit: what was killed goes, and until it has gone the call has not ended (R12).
+  // Without limit: what was killed goes, and until it has gone the call has not ended (R12). Where nobody can be looked
+  // at, zombies look alive for as long as nobody reaps them.
+  const limit = group.isSearched() ? Duration.infinity : Duration.seconds(1)
   yield* until(() => {
     if (isEmpty(seen)) return true
     const answers = signalAll(group, seen, "SIGKILL")
@@ -122,7 +124,7 @@ export const end = Effect.fnUntraced(function* (group: Group, grace: Duration.Du
     const gone = commandsOf(seen).length === 0 && ProcessTable.signal(-group.pgid, 0) === "gone"
     seen = gone ? nothing : group.living()
     return isEmpty(seen)
-  }, Duration.infinity)
+  }, limit)
   group.setLeft(left)
   return left
 })

@@ -60,8 +60,8 @@ export interface PendingCall {
 export interface CallNotes {
   /** Whether the body was entered: before that a call was refused, or cut while a hook or an approval was asked. */
   readonly started: Effect.Effect<boolean>
-  /** The pipeline's own: marks the body as entered. */
-  readonly start: Effect.Effect<void>
+  /** The pipeline's own: marks the body as entered. It is no effect, so that nothing comes between it and the body. */
+  readonly unsafeStart: () => void
   /** The texts left for the next step, in order, none of them empty. */
   readonly contexts: Effect.Effect<ReadonlyArray<string>>
   readonly concludes: Effect.Effect<boolean>
@@ -80,7 +80,7 @@ export const make: (
   host: CallHost
 ) => Effect.Effect<{ readonly call: Context.Tag.Service<ToolCall>; readonly notes: CallNotes }> = Effect.fnUntraced(
   function* (host) {
-    const started = yield* Ref.make(false)
+    let started = false
     const concludes = yield* Ref.make(false)
     const contexts = yield* Ref.make<ReadonlyArray<string>>([])
     const partial = yield* Ref.make<() => string>(() => "")
@@ -94,8 +94,10 @@ export const make: (
         conclude: Ref.set(concludes, true)
       },
       notes: {
-        started: Ref.get(started),
-        start: Ref.set(started, true),
+        started: Effect.sync(() => started),
+        unsafeStart: () => {
+          started = true
+        },
         contexts: Ref.get(contexts),
         concludes: Ref.get(concludes),
         partialOutput: Effect.orElseSucceed(read, () => "")

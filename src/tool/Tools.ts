@@ -53,7 +53,8 @@ export interface RegisteredTool {
   readonly onCancel: "stop" | "finish"
   /** Arguments from JSON to what the handler takes. To be done once a call (O-E9). */
   readonly decode: (args: Json) => Effect.Effect<unknown, ParseError>
-  readonly handle: (args: unknown) => Effect.Effect<unknown, HandlerFailed, ToolCall>
+  /** Runs the handler. `entering` is called right before it is, in the same step. */
+  readonly handle: (args: unknown, entering: () => void) => Effect.Effect<unknown, HandlerFailed, ToolCall>
   /** A success to what its schema stores. Fails where the success is not what the tool declared. */
   readonly encode: (success: unknown) => Effect.Effect<unknown, ParseError>
 }
@@ -154,11 +155,14 @@ const register = <R>(tool: Tool.Any, context: Context.Context<R>): Effect.Effect
     )
   const decode = Schema.decodeUnknown(closed(tool.parametersSchema), { onExcessProperty: "error" })
   const encode = Schema.encodeUnknown(closed(tool.successSchema))
-  const handle = (args: unknown): Effect.Effect<unknown, HandlerFailed, ToolCall> =>
+  const handle = (args: unknown, entering: () => void): Effect.Effect<unknown, HandlerFailed, ToolCall> =>
     Effect.mapError(
       // a handler fails with whatever it likes; this is where that gets a name
       // @effect-diagnostics-next-line anyUnknownInErrorContext:off
-      Effect.suspend(() => handler.handler(args)),
+      Effect.suspend(() => {
+        entering()
+        return handler.handler(args)
+      }),
       (error: unknown) => new HandlerFailed({ error })
     )
   return Effect.sync(() => ({
@@ -166,7 +170,7 @@ const register = <R>(tool: Tool.Any, context: Context.Context<R>): Effect.Effect
     isParallel: (argumentsText) => isParallel(tool, argumentsText),
     onCancel: Context.get(tool.annotations, OnCancel),
     decode: (args) => provide(decode(args)),
-    handle: (args) => provide(handle(args)),
+    handle: (args, entering) => provide(handle(args, entering)),
     encode: (success) => provide(encode(success))
   }))
 }

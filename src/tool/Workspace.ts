@@ -87,7 +87,6 @@ const make = Effect.fnUntraced(function* (folder: string) {
   return Workspace.of({
     root,
     resolve: Effect.fn("Workspace.resolve")(function* (given) {
-      if (given.includes("\0")) return yield* new UnresolvedPath({ path: given, detail: "there is a NUL in it" })
       const target = yield* Effect.mapError(
         follow(path.resolve(root, given), maxLinks),
         (error) => new UnresolvedPath({ path: given, detail: typeof error === "string" ? error : reasonOf(error) })

@@ -100,6 +100,27 @@ describe("the inbox", () => {
     })
   )
 
+  it.scoped(
+    "B08 law 7: an id is accepted once in a session, also after its turn and after a restore; ours are nobody's to choose",
+    () =>
+      Effect.gen(function* () {
+        const world = yield* World.make({ scripts: [say("ok")] })
+        const input = { id: MessageId.make("mine"), text: "x" }
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const agent = yield* world.open()
+            yield* Effect.zipRight(agent.followup(input), agent.idle)
+            assert.deepInclude(yield* Effect.flip(agent.followup(input)), { reason: "used-id" })
+          })
+        )
+        const agent = yield* world.open()
+        assert.deepInclude(yield* Effect.flip(agent.steer(input)), { reason: "used-id" })
+        const ours = { id: MessageId.make("t7s1"), text: "x" }
+        assert.deepInclude(yield* Effect.flip(agent.inject(ours)), { reason: "used-id" })
+        assert.strictEqual((yield* world.requests).length, 1)
+      })
+  )
+
   it.scoped("an empty message and one over 4 MiB are refused, half pairs and NULs become U+FFFD", () =>
     Effect.gen(function* () {
       const world = yield* World.make({})

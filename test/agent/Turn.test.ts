@@ -121,6 +121,22 @@ describe("a turn", () => {
     })
   )
 
+  it.scoped("A05 W32: a batch of nothing but blanks opens no step", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        hooks: {
+          preStep: (_place, messages) =>
+            Effect.succeed({
+              _tag: "Enter",
+              messages: messages.map((message) => ({ ...message, content: [text(" ")] }))
+            })
+        }
+      })
+      yield* prompt(yield* world.open(), "nothing")
+      assert.strictEqual(yield* world.shorthand, "in+ T<1 in- T>(completed)")
+    })
+  )
+
   it.scoped("A06 W10: a prompt behind an empty or a blocked turn runs all the same", () =>
     Effect.gen(function* () {
       const world = yield* World.make({

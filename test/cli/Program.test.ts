@@ -166,12 +166,14 @@ describe("bad input gets one line and the right exit code, and changes nothing",
     () =>
       Effect.gen(function* () {
         const cwd = yield* workplace
-        for (const words of [["run", "x"], ["sessions"], ["events", "there"], ["show", "there"]]) {
-          yield* refused(cwd, [...words, "--db", "foreign.db"], { code: 2, says: /another program's SQLite database/ })
-          yield* refused(cwd, ["--db", "text.db", ...words], { code: 2, says: /it is no SQLite database/ })
-          yield* refused(cwd, [...words, "--db", "folder"], { code: 2, says: /is a folder/ })
-          yield* refused(cwd, words, { code: 2, says: /foreign/ }, { env: { DAYBOOK_DB: "foreign.db" } })
-        }
+        const foreign = { code: 2, says: /another program's SQLite database/ }
+        for (const words of [["run", "x"], ["sessions"], ["events", "there"], ["show", "there"]])
+          yield* refused(cwd, [...words, "--db", "foreign.db"], foreign)
+        yield* refused(cwd, ["run", "x"], foreign, { env: { DAYBOOK_DB: "foreign.db" } })
+        yield* refused(cwd, ["--db", "text.db", "run", "x"], { code: 2, says: /it is no SQLite database/ })
+        yield* refused(cwd, ["sessions", "--db", "text.db"], { code: 2, says: /it is no SQLite database/ })
+        yield* refused(cwd, ["run", "x", "--db", "folder"], { code: 2, says: /is a folder/ })
+        yield* refused(cwd, ["show", "there", "--db", "folder"], { code: 2, says: /is a folder/ })
         const noFolder = { code: 2, says: /the folder .*nowhere does not exist/ }
         yield* refused(cwd, ["run", "--db", "nowhere/x.db", "x"], noFolder)
         yield* refused(cwd, ["run", "x"], noFolder, { env: { DAYBOOK_DB: "nowhere/x.db" } })

@@ -6,9 +6,11 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { Agents } from "../../src/agent/Agents.ts"
@@ -176,9 +178,18 @@ describe("daybook run", () => {
   it.scoped("tells of a defect in one line, and exits 1", () =>
     Effect.gen(function* () {
       const world = yield* World.make()
-      const { code, stderr } = yield* daybook(world, { open: () => Effect.die(new Error("a bug")) }, "run", "x")
+      const open = { open: () => Effect.die(new Error("a bug")) }
+      const logged: Array<string> = []
+      const keeping = Logger.replace(
+        Logger.defaultLogger,
+        Logger.make(({ cause }) => logged.push(Cause.pretty(cause)))
+      )
+      yield* Effect.provide(daybook(world, open, "--log-level", "debug", "run", "x"), keeping)
+      assert.match(logged.splice(0).join(), /^Error: a bug\n {4}at /)
+      const { code, stderr } = yield* Effect.provide(daybook(world, open, "run", "x"), keeping)
       assert.strictEqual(code, 1)
       assert.match(stderr, /^daybook: unexpected error: a bug\. .*--log-level debug shows where\.\n$/)
+      assert.deepStrictEqual(logged, [])
     })
   )
 })

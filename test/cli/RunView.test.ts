@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { empty, liveLines, type Piece, show, type View, waitingFor } from "../../src/cli/RunView.ts"
-import { erase, joined } from "../../src/cli/Screen.ts"
 import { type ChatChunk, cutRun, emptyRuns, endRun, pushDelta, type RunChunk } from "../../src/domain/Chunk.ts"
 import type { SessionEvent, StoredEvent } from "../../src/domain/Event.ts"
 import { callId } from "../../src/domain/Ids.ts"
@@ -162,19 +161,5 @@ describe("RunView", () => {
       for (const piece of shown) if (piece.to === "err") assert.notMatch(piece.line, /[\u0000-\u001f\u007f-\u009f]/)
       if (log.at(-1)?.type === "turn/end") assert.strictEqual(view.running.size, 0)
     }
-  })
-})
-
-describe("Screen", () => {
-  it("writes what is next to each other at once, and takes its lines away from where they stand", () => {
-    const out = (words: string): Piece => ({ to: "out", text: words })
-    const err = (line: string): Piece => ({ to: "err", line })
-    assert.deepStrictEqual(joined([out("a"), out("b\n"), err("x"), err("y"), out("c")]), [
-      ["out", "ab\n"],
-      ["err", "x\ny\n"],
-      ["out", "c"]
-    ])
-    assert.strictEqual(erase(0), "")
-    assert.strictEqual(erase(3), "\r\u001b[3A\u001b[J")
   })
 })

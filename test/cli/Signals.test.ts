@@ -132,7 +132,7 @@ describe("Shutdown", () => {
   it("says what is waited for, since when, and for how long", () => {
     assert.strictEqual(
       waitingLine("the turn to settle", 0, 2500),
-      "daybook: still waiting for the turn to settle, since 1970-01-01T00:00:00.000Z (2.5 s). It will end by itself.\n"
+      "daybook: still waiting for the turn to settle, since 1970-01-01T00:00:00.000Z (2.5 s). It will end by itself."
     )
   })
 })

@@ -5,6 +5,7 @@ import { execFileSync } from "node:child_process"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { folder, shell, shellWords } from "../support/Cli.ts"
+import { onScreen } from "../support/TerminalScreen.ts"
 
 /** A terminal for a command: `script` of util-linux, which knows `-qec`. */
 const hasScript = (): boolean => {
@@ -47,18 +48,3 @@ describe("on a terminal", () => {
     120_000
   )
 })
-
-/** What a terminal shows after this output: it knows line breaks, `cursor up` and `erase below`, all that is used. */
-const onScreen = (output: string): ReadonlyArray<string> => {
-  const screen: Array<string> = [""]
-  let row = 0
-  for (const [token] of output.matchAll(/\r\n|\r|\u001b\[\d*[A-Z]|[^\r\u001b]+/g)) {
-    if (token === "\r\n") {
-      row++
-      screen[row] ??= ""
-    } else if (token.endsWith("A") && token.startsWith("\u001b")) row -= Number(token.slice(2, -1))
-    else if (token === "\u001b[J") screen.splice(row, screen.length, "")
-    else if (token !== "\r") screen[row] += token
-  }
-  return screen.slice(0, screen.at(-1) === "" ? -1 : undefined)
-}

@@ -196,7 +196,8 @@ describe("canonical", () => {
 const strictParse = (body: string): unknown => {
   const text = new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(body, "utf8"))
   assert.strictEqual(text, body)
-  return JSON.parse(text, (_, value) => {
+  return JSON.parse(text, (key, value) => {
+    assert.isTrue(key.isWellFormed())
     if (typeof value === "string") assert.isTrue(value.isWellFormed())
     return value
   })

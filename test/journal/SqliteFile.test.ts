@@ -153,7 +153,7 @@ describe("a file that is not ours stays byte for byte as it was", () => {
     })
   )
 
-  it.scoped("N05: a journal of a newer or an older version", () =>
+  it.scoped("O-N3: a journal of a newer or an older version", () =>
     Effect.gen(function* () {
       for (const [version, kind] of [
         [2, "newer"],

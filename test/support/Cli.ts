@@ -4,11 +4,12 @@
 import * as ChildProcess from "node:child_process"
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Effect from "effect/Effect"
 import type { Scope } from "effect/Scope"
 import { buildSync } from "esbuild"
+import { afterAll } from "vitest"
 import type { StoredEvent } from "../../src/domain/Event.ts"
 import { eventually } from "./processes.ts"
 
@@ -16,11 +17,10 @@ const repository = fileURLToPath(new URL("../..", import.meta.url))
 
 let built: string | undefined
 
-/** The program's one file. The folder it lies in goes when this process does. */
+/** The program's one file, gone once the tests of a file are done. */
 const program = (): string => {
   if (built !== undefined) return built
   const folder = mkdtempSync(join(tmpdir(), "daybook-program-"))
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true }))
   symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"))
   built = join(folder, "main.mjs")
   buildSync({
@@ -34,6 +34,10 @@ const program = (): string => {
   })
   return built
 }
+
+afterAll(() => {
+  if (built !== undefined) rmSync(dirname(built), { recursive: true, force: true })
+})
 
 /** The command line that runs the program, for tests that need a shell in between. */
 export const shellWords = (): string => `"${process.execPath}" "${program()}"`

@@ -94,7 +94,7 @@ export const host = (file: string, args: ReadonlyArray<string>, env: Readonly<Re
       child.stdout.on("data", (data) => {
         printed += String(data)
       })
-      return { kill: () => child.kill("SIGKILL"), printed: () => printed, hasEnded: () => child.signalCode !== null }
+      return { kill: () => child.kill("SIGKILL"), printed: () => printed }
     }),
     ({ kill }) => Effect.sync(kill)
   )

@@ -102,6 +102,23 @@ describe("read", () => {
     )
   )
 
+  it.live("reads in pieces: a window that ends where a piece ends knows that there is more", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        // pieces are of 64 KiB, so the 1024th of these lines ends the first one
+        yield* fs.writeFileString(`${root}/pieces`, `${"x".repeat(63)}\n`.repeat(1025))
+        const shown = (offset: number, limit: number) => Effect.map(read("pieces", { offset, limit }), textOf)
+        assert.match(
+          yield* shown(1000, 25),
+          /^(x+\n){25}\[lines 1000 to 1024; there are more, go on with offset 1025\]$/
+        )
+        assert.match(yield* shown(1000, 26), /^(x+\n){26}$/)
+        assert.match(yield* shown(1025, 1), /^x+\n$/)
+      })
+    )
+  )
+
   it.live("W27, O-O1: bytes are bounded: whole lines, or whole characters of a line that is too long", () =>
     inWorkspace((root) =>
       Effect.gen(function* () {
@@ -161,10 +178,10 @@ describe("write", () => {
         const fs = yield* FileSystem.FileSystem
         assert.strictEqual(textOf(yield* write("a/b/c", "grüße\n")), "Wrote 8 bytes to a/b/c, a new file.")
         assert.strictEqual(yield* fs.readFileString(`${root}/a/b/c`), "grüße\n")
-        yield* fs.chmod(`${root}/a/b/c`, 0o750)
+        yield* fs.chmod(`${root}/a/b/c`, 0o666)
         assert.strictEqual(textOf(yield* write("a/b/c", "x")), "Wrote 1 bytes to a/b/c.")
         assert.strictEqual(yield* fs.readFileString(`${root}/a/b/c`), "x")
-        assert.strictEqual((yield* fs.stat(`${root}/a/b/c`)).mode & 0o7777, 0o750)
+        assert.strictEqual((yield* fs.stat(`${root}/a/b/c`)).mode & 0o7777, 0o666)
         assert.deepStrictEqual(yield* fs.readDirectory(`${root}/a/b`), ["c"])
       })
     )

@@ -7,6 +7,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { MessageId } from "../../src/domain/Ids.ts"
@@ -15,7 +16,7 @@ import * as Approvals from "../../src/tool/Approvals.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
 import { After, Before, ToolHookError } from "../../src/tool/ToolHooks.ts"
 import * as Tools from "../../src/tool/Tools.ts"
-import { callId, pipeline, run, start, startCancelled, textOf } from "./support.ts"
+import { callId, interruptingAt, pipeline, run, start, startAt, startCancelled, textOf } from "./support.ts"
 
 type Args = typeof probe.parametersSchema.Type
 type Body = (args: Args) => Effect.Effect<string, unknown, ToolCall>
@@ -222,6 +223,14 @@ describe("the tool pipeline", () => {
     })
   )
 
+  it.effect("F15: also where its cause tells both", () =>
+    Effect.gen(function* () {
+      const cause = Cause.parallel(Cause.interrupt(FiberId.none), Cause.fail("one"))
+      const outcome = yield* Effect.provide(run("probe", hi), pipeline(probing(() => Effect.failCause(cause))))
+      assert.strictEqual(textOf(outcome), "Error: one")
+    })
+  )
+
   it.effect("F16: arguments or output that their schema refuses", () =>
     Effect.gen(function* () {
       let bodies = 0
@@ -382,6 +391,7 @@ describe("the tool pipeline", () => {
       const kit = Toolkit.make(probe, Tool.make("look"))
       const handlers = kit.toLayer({ probe: ({ text }) => Effect.succeed(text), look: () => Effect.void })
       const layer = pipeline(Layer.provide(Tools.layer(kit), handlers))
+      assert.strictEqual((yield* Effect.provide(run("look", "[]"), layer)).error?.code, "INVALID_ARGS")
       for (const empty of ["", "  "]) {
         assert.isFalse((yield* Effect.provide(run("look", empty), layer)).isError)
         const refused = yield* Effect.provide(run("probe", empty), layer)
@@ -594,5 +604,70 @@ describe("the tool pipeline, interrupted", () => {
       yield* Deferred.succeed(go, undefined)
       assert.strictEqual(textOf(yield* Fiber.join(fiber)), "written")
     })
+  )
+
+  it.effect("R4: a body that interrupts itself is no result either", () =>
+    Effect.gen(function* () {
+      const { fiber } = yield* Effect.provide(start("probe", hi), pipeline(probing(() => Effect.interrupt)))
+      const exit = yield* Fiber.await(fiber)
+      assert.isTrue(Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause))
+    })
+  )
+
+  it.effect("law 4: whoever interrupts the pipeline waits for an after hook, also if it was forked interruptible", () =>
+    Effect.gen(function* () {
+      const asked = yield* Deferred.make<void>()
+      const go = yield* Deferred.make<void>()
+      let done = false
+      const after = () =>
+        Effect.gen(function* () {
+          yield* Deferred.succeed(asked, undefined)
+          yield* Deferred.await(go)
+          done = true
+          return After.Accept()
+        })
+      const fiber = yield* Effect.fork(Effect.provide(run("probe", hi), pipeline(echo, { hooks: { after } })))
+      yield* Deferred.await(asked)
+      const interrupting = yield* Effect.fork(Fiber.interrupt(fiber))
+      yield* Effect.yieldNow()
+      yield* Deferred.succeed(go, undefined)
+      yield* Fiber.join(interrupting)
+      assert.isTrue(done)
+    })
+  )
+
+  it.live(
+    "R4: cancelled at every single point, a call was either never begun, or cut in its body, or has its result",
+    () =>
+      Effect.gen(function* () {
+        for (const onCancel of ["stop", "finish"] as const) {
+          const seen = { unbegun: 0, cut: 0, kept: 0 }
+          let entered = false
+          const body: Body = () => {
+            entered = true
+            return Effect.as(Effect.yieldNow(), "done")
+          }
+          const hook = Effect.yieldNow()
+          const layer = pipeline(probing(body, onCancel), {
+            hooks: { before: () => Effect.as(hook, Before.Allow()), after: () => Effect.as(hook, After.Accept()) }
+          })
+          for (let point = 1; ; point++) {
+            entered = false
+            const scheduler = interruptingAt(point)
+            const { exit, started } = yield* Effect.gen(function* () {
+              const { fiber, notes } = yield* startAt("probe", hi, Effect.void, scheduler.watched)
+              return { exit: yield* Fiber.await(fiber), started: yield* notes.started }
+            }).pipe(Effect.withScheduler(scheduler), Effect.provide(layer))
+            assert.strictEqual(started, entered, `point ${point}`)
+            if (Exit.isSuccess(exit)) assert.strictEqual(textOf(exit.value), "done")
+            else assert.isTrue(Cause.isInterruptedOnly(exit.cause))
+            if (!scheduler.hasFired()) break
+            seen[Exit.isSuccess(exit) ? "kept" : started ? "cut" : "unbegun"]++
+          }
+          assert.isAbove(seen.unbegun, 10)
+          assert.isAbove(seen.kept, 10)
+          assert.isTrue(onCancel === "stop" ? seen.cut > 0 : seen.cut === 0, `${seen.cut} cut`)
+        }
+      })
   )
 })

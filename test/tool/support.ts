@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
+import * as Scheduler from "effect/Scheduler"
 import type { ToolOutcome } from "../../src/domain/Event.ts"
 import { CallId, SessionId } from "../../src/domain/Ids.ts"
 import type { ToolCallBlock } from "../../src/domain/Message.ts"
@@ -46,14 +47,42 @@ export const newCall = Effect.fnUntraced(function* (name: string, host: Partial<
   return { call, notes, processes }
 })
 
-/** A call that runs in a fiber of its own, forked uninterruptible, as the scheduler forks it; it waits for `gate`. */
-const startAt = Effect.fnUntraced(function* (name: string, args: string, gate: Effect.Effect<void>) {
+/**
+ * A call that runs in a fiber of its own, forked uninterruptible, as the scheduler forks it. It waits for `gate`; `watch`
+ * sees its fiber first.
+ */
+export const startAt = Effect.fnUntraced(function* (
+  name: string,
+  args: string,
+  gate: Effect.Effect<void>,
+  watch: (fiber: Fiber.RuntimeFiber<unknown, unknown>) => void = () => {}
+) {
   const pipeline = yield* Pipeline.Pipeline
   const { call, notes, processes } = yield* newCall(name)
   const run = Effect.provideService(pipeline.run(block(name, args), notes), ToolCall.ToolCall, call)
   const fiber = yield* Effect.uninterruptible(Effect.fork(Effect.zipRight(gate, run)))
+  watch(fiber)
   return { fiber, notes, processes }
 })
+
+/** A scheduler that interrupts the fiber that it watches at its nth step, which is any operation of it. */
+export const interruptingAt = (point: number) => {
+  const base = new Scheduler.MixedScheduler(2048)
+  let watched: Fiber.RuntimeFiber<unknown, unknown> | undefined
+  let steps = 0
+  return {
+    scheduleTask: base.scheduleTask.bind(base),
+    shouldYield: (fiber: Fiber.RuntimeFiber<unknown, unknown>) => {
+      if (fiber !== watched || ++steps !== point) return base.shouldYield(fiber)
+      fiber.unsafeInterruptAsFork(FiberId.none)
+      return 0
+    },
+    watched: (fiber: Fiber.RuntimeFiber<unknown, unknown>) => {
+      watched = fiber
+    },
+    hasFired: () => steps >= point
+  }
+}
 
 /** A call that runs. */
 export const start = (name: string, args: string) => startAt(name, args, Effect.void)
