@@ -126,7 +126,7 @@ const isBroken = (exit: Exit.Exit<unknown, Step.StepError>): Option.Option<Sessi
 
 /**
  * Runs a turn whose `turn/start` is in the log. To be forked while uninterruptible; `restore` opens its one window.
- * `decided` is called once, at the moment from which a cancel changes nothing. The end is durable on return. Fails only
+ * `decided` records the ending, once: from then on a cancel changes nothing. The end is durable on return. Fails only
  * with `SessionBroken`: then no end is written.
  */
 export const run = Effect.fnUntraced(function* (
@@ -140,7 +140,6 @@ export const run = Effect.fnUntraced(function* (
   const broken = isBroken(exit)
   if (Option.isSome(broken)) return yield* broken.value
   const ending = endingOf(live, session.unsafeState().brackets.open?.cut === true, exit)
-  live.ending = ending
   decided(ending)
   yield* session.append(closing(live, ending))
   yield* session.barrier

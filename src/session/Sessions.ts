@@ -9,11 +9,9 @@
 import type * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
@@ -25,6 +23,7 @@ import * as SessionState from "../domain/SessionState.ts"
 import * as Host from "../internal/Host.ts"
 import * as Journal from "../journal/Journal.ts"
 import { type LeftOver, Reaper } from "./Reaper.ts"
+import * as Registry from "./Registry.ts"
 import { Repair } from "./Repair.ts"
 import * as Session from "./Session.ts"
 import * as Writer from "./Writer.ts"
@@ -102,106 +101,82 @@ const close = (state: SessionState.SessionState, closers: ReadonlyArray<SessionE
   )
 }
 
-type Live = { readonly closed: Deferred.Deferred<void>; closing: boolean }
+/** What taking a session needs. */
+interface Services {
+  readonly journal: Context.Tag.Service<Journal.Journal>
+  readonly repair: Context.Tag.Service<Repair>
+  readonly reaper: Context.Tag.Service<Reaper>
+  readonly owner: Journal.Owner
+}
+
+/** The stored record; a new one where there is none and one may be created. */
+const find = Effect.fnUntraced(function* ({ journal }: Services, id: SessionId, options: AcquireOptions) {
+  if (options.create === "if-absent")
+    yield* journal.create({
+      id,
+      version: Journal.formatVersion,
+      cwd: options.cwd,
+      created: yield* Clock.currentTimeMillis,
+      parent: Option.fromNullable(options.parent),
+      seedLength: 0,
+      depth: options.depth ?? 0
+    })
+  return yield* journal.find(id)
+})
+
+/** Ends what is left running, then takes ownership and stores the closing events in one transaction. */
+const own = Effect.fnUntraced(function* (
+  { journal, owner, reaper, repair }: Services,
+  record: Journal.SessionRecord,
+  loaded: SessionState.SessionState
+) {
+  const processes = leftOvers(loaded)
+  const report = processes.length === 0 ? [] : yield* reaper.reap(processes)
+  const { after, events } = yield* close(loaded, repair.closers(loaded, report))
+  const epoch = yield* journal.take({
+    id: record.header.id,
+    head: loaded.head,
+    epoch: record.epoch,
+    events,
+    summary: after.summary,
+    owner,
+    leaseExpires: (yield* Clock.currentTimeMillis) + Duration.toMillis(leaseDuration)
+  })
+  return { header: record.header, epoch, state: after }
+})
+
+/** Takes a session until the scope closes. Fails with `SeqConflict` where its log moved meanwhile. */
+const take = Effect.fn("Sessions.take")(function* (services: Services, id: SessionId, options: AcquireOptions) {
+  const { journal } = services
+  const record = yield* find(services, id, options)
+  const loaded = yield* load(journal, record)
+  return yield* Effect.acquireRelease(own(services, record, loaded), ({ epoch }) =>
+    Effect.ignore(journal.release(id, epoch))
+  )
+})
 
 const make = Effect.gen(function* () {
   const journal = yield* Journal.Journal
-  const repair = yield* Repair
-  const reaper = yield* Reaper
-  const clock = yield* Effect.clock
-  const host = yield* Host.identity
   const token = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
-  const owner: Journal.Owner = { ...host, token }
+  const owner: Journal.Owner = { ...(yield* Host.identity), token }
+  const services: Services = { journal, repair: yield* Repair, reaper: yield* Reaper, owner }
+  const clock = yield* Effect.clock
   const writer = yield* Writer.make(journal.append)
-  const live = new Map<SessionId, Live>()
-
-  const claim = (id: SessionId) =>
-    Effect.sync((): Either.Either<Live, Live> => {
-      const other = live.get(id)
-      if (other !== undefined) return Either.left(other)
-      const mine: Live = { closed: Deferred.unsafeMake(FiberId.none), closing: false }
-      live.set(id, mine)
-      return Either.right(mine)
-    })
-
-  const free = (id: SessionId, mine: Live) =>
-    Effect.sync(() => {
-      live.delete(id)
-      Deferred.unsafeDone(mine.closed, Effect.void)
-    })
-
-  /** The one place of this id in this process, until the scope closes. Waits for one that is closing. */
-  const reserve = (id: SessionId): Effect.Effect<Live, SessionOwned, Scope> =>
-    Effect.flatMap(
-      Effect.acquireRelease(claim(id), (claimed) => (Either.isRight(claimed) ? free(id, claimed.right) : Effect.void)),
-      Either.match({
-        onRight: (mine) => Effect.succeed(mine),
-        onLeft: (other) =>
-          other.closing
-            ? Effect.zipRight(Deferred.await(other.closed), reserve(id))
-            : Effect.fail(new SessionOwned({ sessionId: id, owner: "this process" }))
-      })
-    )
-
-  const find = (id: SessionId, options: AcquireOptions) =>
-    Effect.catchTag(journal.find(id), "SessionNotFound", (missing) =>
-      Effect.gen(function* () {
-        if (options.create === "never") return yield* missing
-        yield* journal.create({
-          id,
-          version: Journal.formatVersion,
-          cwd: options.cwd,
-          created: yield* Clock.currentTimeMillis,
-          parent: Option.fromNullable(options.parent),
-          seedLength: 0,
-          depth: options.depth ?? 0
-        })
-        return yield* journal.find(id)
-      })
-    )
-
-  /** Ownership and the closing events, as one step that cannot be interrupted half way. */
-  const take = (record: Journal.SessionRecord, loaded: SessionState.SessionState) =>
-    Effect.gen(function* () {
-      const processes = leftOvers(loaded)
-      const report = processes.length === 0 ? [] : yield* reaper.reap(processes)
-      const { after, events } = yield* close(loaded, repair.closers(loaded, report))
-      const epoch = yield* journal.take({
-        id: record.header.id,
-        head: loaded.head,
-        epoch: record.epoch,
-        events,
-        summary: after.summary,
-        owner,
-        leaseExpires: (yield* Clock.currentTimeMillis) + Duration.toMillis(leaseDuration)
-      })
-      return { header: record.header, epoch, state: after }
-    })
-
-  const takeNow = Effect.fn("Sessions.take")(function* (id: SessionId, options: AcquireOptions) {
-    const record = yield* find(id, options)
-    const loaded = yield* load(journal, record)
-    return yield* Effect.acquireRelease(take(record, loaded), (taken) =>
-      Effect.ignore(journal.release(id, taken.epoch))
-    )
-  })
+  const registry = Registry.make()
 
   const acquire = Effect.fn("Sessions.acquire")(function* (id: SessionId, options: AcquireOptions) {
-    const mine = yield* reserve(id)
-    const taken = yield* Effect.retry(takeNow(id, options), {
+    const place = yield* Registry.reserve(registry, id)
+    const taken = yield* Effect.retry(take(services, id, options), {
       times: maxTakes,
       while: (error) => error._tag === "SeqConflict"
     }).pipe(
       Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
     )
-    const { end, session } = Session.make(taken, {
-      writer,
-      clock,
-      read: (from, limit) => journal.read(id, { from, limit })
-    })
+    const read = (from: number, limit: number) => journal.read(id, { from, limit })
+    const { end, session } = Session.make(taken, { writer, clock, read })
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
-        mine.closing = true
+        place.phase = "closing"
         return Effect.zipRight(Effect.ignore(session.barrier), end)
       })
     )

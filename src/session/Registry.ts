@@ -1,0 +1,53 @@
+/**
+ * Which sessions are live in this process: one owner an id.
+ *
+ * - Claiming is one synchronous step. Whoever comes while the owner closes waits until it has closed.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as FiberId from "effect/FiberId"
+import type { Scope } from "effect/Scope"
+import { SessionOwned } from "../domain/Errors.ts"
+import type { SessionId } from "../domain/Ids.ts"
+
+/** The place of a live session. */
+export interface Place {
+  /** Completed when the place is free again. */
+  readonly closed: Deferred.Deferred<void>
+  phase: "open" | "closing"
+}
+
+export type Registry = Map<SessionId, Place>
+
+export const make = (): Registry => new Map()
+
+const claim = (registry: Registry, id: SessionId): Effect.Effect<Either.Either<Place, Place>> =>
+  Effect.sync(() => {
+    const other = registry.get(id)
+    if (other !== undefined) return Either.left(other)
+    const mine: Place = { closed: Deferred.unsafeMake(FiberId.none), phase: "open" }
+    registry.set(id, mine)
+    return Either.right(mine)
+  })
+
+const free = (registry: Registry, id: SessionId, mine: Place) =>
+  Effect.sync(() => {
+    registry.delete(id)
+    Deferred.unsafeDone(mine.closed, Effect.void)
+  })
+
+/** The one place of an id, until the scope closes. Fails while the id is live; waits for one that is closing. */
+export const reserve = (registry: Registry, id: SessionId): Effect.Effect<Place, SessionOwned, Scope> =>
+  Effect.flatMap(
+    Effect.acquireRelease(claim(registry, id), (claimed) =>
+      Either.isRight(claimed) ? free(registry, id, claimed.right) : Effect.void
+    ),
+    Either.match({
+      onRight: (mine) => Effect.succeed(mine),
+      onLeft: (other) =>
+        other.phase === "closing"
+          ? Effect.zipRight(Deferred.await(other.closed), reserve(registry, id))
+          : Effect.fail(new SessionOwned({ sessionId: id, owner: "this process" }))
+    })
+  )
