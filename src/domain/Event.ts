@@ -96,7 +96,7 @@ export const ToolResultAdded = event("tool/result", {
 export const RequestRetried = event("request/retry", {
   ...step,
   attempt: Ordinal,
-  delayMillis: Schema.Number,
+  delayMillis: Schema.JsonNumber,
   failure: Failure
 })
 export const ApprovalAsked = event("approval/asked", call)

@@ -69,10 +69,10 @@ export type Message = typeof Message.Type
 
 /** Tokens, as the provider counted them. */
 export const Usage = Schema.Struct({
-  inputTokens: Schema.Number,
-  outputTokens: Schema.Number,
-  cachedInputTokens: Schema.optional(Schema.Number),
-  reasoningTokens: Schema.optional(Schema.Number)
+  inputTokens: Schema.JsonNumber,
+  outputTokens: Schema.JsonNumber,
+  cachedInputTokens: Schema.optional(Schema.JsonNumber),
+  reasoningTokens: Schema.optional(Schema.JsonNumber)
 })
 export type Usage = typeof Usage.Type
 

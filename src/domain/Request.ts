@@ -14,7 +14,7 @@ export const ModelConfig = Schema.Struct({
   provider: Schema.String,
   model: Schema.String,
   maxTokens: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  temperature: Schema.optional(Schema.Number),
+  temperature: Schema.optional(Schema.JsonNumber),
   stop: Schema.optional(Schema.Array(Schema.String)),
   reasoningEffort: Schema.optional(Schema.String)
 })

@@ -77,9 +77,8 @@ export const run = Effect.fn("Migrations.run")(function* (transactions: Transact
 // internal
 
 const migrate = Effect.fnUntraced(function* ({ sql }: Transactions, stamp: Stamp, connection: Connection) {
-  // read again: another process may have migrated while this one waited
+  // read again: another process may have migrated while this one waited, and then no step is due
   const version = yield* stamp.version(connection)
-  if (version === latest) return
   for (const step of steps.slice(version)) yield* joined(connection, Effect.all(step(sql), { discard: true }))
   yield* stamp.write(connection, latest)
 })

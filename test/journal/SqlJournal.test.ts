@@ -3,7 +3,7 @@ import Database from "better-sqlite3"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import { SessionId } from "../../src/domain/Ids.ts"
-import { batch, chunks, header, id, suite } from "../contract/journal.ts"
+import { batch, chunks, failureOf, header, id, suite } from "../contract/journal.ts"
 import { file, layerTemporary, meddle, opened, openedBelow, program, spawned } from "./support.ts"
 
 suite("the journal in SQLite", layerTemporary)
@@ -74,7 +74,7 @@ describe("stored rows", () => {
         const filename = yield* written(5)
         meddle(filename, (database) => database.exec(`UPDATE session_event SET ${change} WHERE seq = 2`))
         const journal = yield* opened(filename)
-        const error = yield* Effect.flip(journal.read(id, all))
+        const error = yield* failureOf(journal.read(id, all))
         assert.strictEqual(error._tag, tag)
         assert.include(error.message, "session s1")
         assert.include(error.message, told)
@@ -111,7 +111,7 @@ describe("stored rows", () => {
       const filename = yield* written(1)
       meddle(filename, (database) => database.exec("UPDATE session SET head = 'x'"))
       const journal = yield* opened(filename)
-      const error = yield* Effect.flip(journal.find(id))
+      const error = yield* failureOf(journal.find(id))
       assert.strictEqual(error._tag, "JournalCorrupt")
       assert.include(error.message, "session s1")
       const other = SessionId.make("other")

@@ -6,7 +6,7 @@ import Database from "better-sqlite3"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { JournalError } from "../../src/domain/Errors.ts"
-import { batch, chunks, header, id, noSummary, owner } from "../contract/journal.ts"
+import { batch, chunks, failureOf, header, id, noSummary, owner } from "../contract/journal.ts"
 import { contents, file, folder, meddle, opened, openedBelow, openedReadonly, program, spawned } from "./support.ts"
 
 const all = { from: 0, limit: 1_000_000 }
@@ -31,7 +31,7 @@ const refused = (filename: string, kind: string) =>
     const path = dirname(filename)
     const before = contents(path)
     for (const open of [opened, openedReadonly]) {
-      const error = yield* Effect.flip(Effect.scoped(open(filename)))
+      const error = yield* failureOf(Effect.scoped(open(filename)))
       assert.strictEqual(kindOf(error), kind)
       assert.include(error.message, filename)
       assert.deepStrictEqual(contents(path), before)
@@ -147,7 +147,7 @@ describe("a file that is not ours stays byte for byte as it was", () => {
       const before = contents(dirname(left))
       const link = join(yield* folder, "link.db")
       symlinkSync(left, link)
-      assert.strictEqual(kindOf(yield* Effect.flip(opened(link))), "foreign")
+      assert.strictEqual(kindOf(yield* failureOf(opened(link))), "foreign")
       assert.deepStrictEqual(contents(dirname(left)), before)
       assert.strictEqual(database.prepare("SELECT count(*) FROM t").pluck().get(), 1)
     })
@@ -186,7 +186,7 @@ describe("a file that is not ours stays byte for byte as it was", () => {
       execFileSync("mkfifo", [join(path, "pipe")])
       yield* refused(join(path, "pipe"), "JournalFailed")
       writeFileSync(join(path, "plain"), "")
-      const below = yield* Effect.flip(opened(join(path, "plain", "daybook.db")))
+      const below = yield* failureOf(opened(join(path, "plain", "daybook.db")))
       assert.strictEqual(below._tag, "JournalFailed")
       yield* refused(join(path, "name that ends with space "), "JournalFailed")
     })
@@ -195,7 +195,7 @@ describe("a file that is not ours stays byte for byte as it was", () => {
   it.scoped("a folder that is missing is not made", () =>
     Effect.gen(function* () {
       const path = yield* folder
-      const error = yield* Effect.flip(opened(join(path, "no", "daybook.db")))
+      const error = yield* failureOf(opened(join(path, "no", "daybook.db")))
       assert.strictEqual(error._tag, "JournalFailed")
       assert.include(error.message, "folder")
       assert.deepStrictEqual(contents(path), {})
@@ -211,8 +211,8 @@ describe("a file that is damaged inside", () => {
       bytes.fill(0xee, 4096)
       writeFileSync(filename, bytes)
       const journal = yield* opened(filename)
-      assert.strictEqual((yield* Effect.flip(journal.read(id, all)))._tag, "JournalCorrupt")
-      assert.strictEqual((yield* Effect.flip(journal.append([batch(50, 1)])))._tag, "JournalCorrupt")
+      assert.strictEqual((yield* failureOf(journal.read(id, all)))._tag, "JournalCorrupt")
+      assert.strictEqual((yield* failureOf(journal.append([batch(50, 1)])))._tag, "JournalCorrupt")
     })
   )
 })
@@ -227,14 +227,14 @@ describe("reading alone", () => {
         const journal = yield* openedReadonly(join(path, name))
         assert.deepStrictEqual(yield* journal.list({ offset: 0, limit: 9 }), [])
         assert.deepStrictEqual(yield* journal.read(id, all), [])
-        assert.strictEqual((yield* Effect.flip(journal.find(id)))._tag, "SessionNotFound")
+        assert.strictEqual((yield* failureOf(journal.find(id)))._tag, "SessionNotFound")
         const writes: ReadonlyArray<Effect.Effect<unknown, { readonly _tag: string }>> = [
           journal.create(header()),
           journal.append([batch(0, 1)]),
           journal.take({ ...batch(0, 0), owner, leaseExpires: 1 }),
           journal.release(id, 0)
         ]
-        for (const write of writes) assert.strictEqual((yield* Effect.flip(write))._tag, "JournalFailed")
+        for (const write of writes) assert.strictEqual((yield* failureOf(write))._tag, "JournalFailed")
       }
       assert.deepStrictEqual(contents(path), before)
     })
@@ -249,7 +249,7 @@ describe("reading alone", () => {
       yield* writer.append([batch(50, 2, { summary: { ...noSummary, title: "t" } })])
       for (const journal of [reader, late]) {
         assert.deepStrictEqual(yield* journal.read(id, all), chunks(0, 52))
-        assert.strictEqual((yield* Effect.flip(journal.append([batch(52, 1)])))._tag, "JournalFailed")
+        assert.strictEqual((yield* failureOf(journal.append([batch(52, 1)])))._tag, "JournalFailed")
       }
       assert.deepStrictEqual(yield* writer.append([batch(52, 1)]), [Either.right(53)])
     })

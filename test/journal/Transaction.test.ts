@@ -19,7 +19,7 @@ import * as TestClock from "effect/TestClock"
 import { SessionId } from "../../src/domain/Ids.ts"
 import * as SqlJournal from "../../src/journal/SqlJournal.ts"
 import * as Transaction from "../../src/journal/Transaction.ts"
-import { batch, chunks, header, id, noSummary } from "../contract/journal.ts"
+import { batch, chunks, failureOf, header, id, noSummary } from "../contract/journal.ts"
 import { file, folder, meddle, opened, openedBelow } from "./support.ts"
 
 const all = { from: 0, limit: 1_000_000 }
@@ -87,7 +87,7 @@ describe("a busy database", () => {
     Effect.gen(function* () {
       const { filename, holder, journal } = yield* held
       const time = virtual({ millis: 5_000, run: () => {} })
-      const error = yield* Effect.flip(time.through(journal.append([batch(3, 2)])))
+      const error = yield* failureOf(time.through(journal.append([batch(3, 2)])))
       assert.strictEqual(error._tag, "JournalBusy")
       assert.include(error.message, filename)
       assert.closeTo(time.now(), 10_000, 30)
@@ -142,7 +142,7 @@ describe("a full database", () => {
       yield* limit(12)
       const large = batch(3, 0, { events: chunks(3, 70, "x".repeat(5_000)) })
       const group = [batch(0, 1, { id: other }), large]
-      const error = yield* Effect.flip(journal.append(group))
+      const error = yield* failureOf(journal.append(group))
       assert.strictEqual(error._tag, "JournalFull")
       assert.deepStrictEqual(yield* journal.read(id, all), chunks(0, 3))
       assert.deepStrictEqual(yield* journal.read(other, all), [])
@@ -193,7 +193,7 @@ describe("a write that fails", () => {
           CREATE TABLE source (id INTEGER REFERENCES target DEFERRABLE INITIALLY DEFERRED);
           CREATE TRIGGER spoil AFTER INSERT ON session_event BEGIN INSERT INTO source VALUES (1); END`)
       )
-      const error = yield* Effect.flip(journal.append([batch(3, 2)]))
+      const error = yield* failureOf(journal.append([batch(3, 2)]))
       assert.strictEqual(error._tag === "JournalFailed" ? error.operation : error._tag, "append")
       assert.include(error.message, "FOREIGN KEY")
       assert.deepStrictEqual(yield* journal.read(id, all), chunks(0, 3))
@@ -285,7 +285,7 @@ describe("a transaction", () => {
       const rival = yield* foreign(filename)
       rival.pragma("busy_timeout = 0")
       const refusal = yield* transactions.write("test", () =>
-        Effect.flip(Effect.try(() => rival.exec("BEGIN IMMEDIATE")))
+        failureOf(Effect.try(() => rival.exec("BEGIN IMMEDIATE")))
       )
       assert.include(String(refusal.error), "locked")
       rival.exec("BEGIN IMMEDIATE; COMMIT")
@@ -297,7 +297,7 @@ describe("a transaction", () => {
       const filename = yield* file
       const { transactions } = yield* begun(filename)
       const select = transactions.read("test", (connection) => connection.execute("SELECT x FROM late", [], undefined))
-      assert.strictEqual((yield* Effect.flip(select))._tag, "JournalFailed")
+      assert.strictEqual((yield* failureOf(select))._tag, "JournalFailed")
       meddle(filename, (database) => database.exec("CREATE TABLE late (x); INSERT INTO late VALUES (1)"))
       assert.deepStrictEqual(yield* select, [{ x: 1 }])
     })
@@ -371,7 +371,7 @@ describe("an interrupt", () => {
       yield* Fiber.interrupt(givenUp)
       yield* goOn.open
       assert.deepStrictEqual(yield* Fiber.join(reads), [chunks(0, 3), chunks(0, 3)])
-      assert.strictEqual(yield* Effect.flip(Fiber.join(writing)), "undone")
+      assert.strictEqual(yield* failureOf(Fiber.join(writing)), "undone")
       assert.deepStrictEqual(yield* journal.append([batch(3, 1, { summary: noSummary })]), [Either.right(4)])
     })
   )

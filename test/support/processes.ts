@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 
 interface Living {
   readonly pid: number
+  readonly ppid: number
   readonly pgid: number
   readonly environment: string
 }
@@ -26,16 +27,20 @@ const living = (): ReadonlyArray<Living> =>
   readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
-      const [state, , pgid] = read(`/proc/${name}/stat`)
+      const [state, ppid, pgid] = read(`/proc/${name}/stat`)
         .replace(/^.*\) /s, "")
         .split(" ")
       if (state === undefined || pgid === undefined || state === "Z" || state === "X") return []
-      return [{ pid: Number(name), pgid: Number(pgid), environment: read(`/proc/${name}/environ`) }]
+      return [{ pid: Number(name), ppid: Number(ppid), pgid: Number(pgid), environment: read(`/proc/${name}/environ`) }]
     })
 
 /** The living processes of a group, guards included. */
 export const ofGroup = (pgid: number): ReadonlyArray<number> =>
   living().flatMap((process) => (process.pgid === pgid ? [process.pid] : []))
+
+/** The living children of a process. */
+export const childrenOf = (pid: number): ReadonlyArray<number> =>
+  living().flatMap((process) => (process.ppid === pid ? [process.pid] : []))
 
 /** The living processes that have this text in their environment, this one aside. */
 export const marked = (mark: string): ReadonlyArray<number> =>
