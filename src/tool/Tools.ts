@@ -157,10 +157,10 @@ const register = <R>(tool: Tool.Any, context: Context.Context<R>): Effect.Effect
   const encode = Schema.encodeUnknown(closed(tool.successSchema))
   const handle = (args: unknown, entering: () => void): Effect.Effect<unknown, HandlerFailed, ToolCall> =>
     Effect.mapError(
-      // a handler fails with whatever it likes; this is where that gets a name
-      // @effect-diagnostics-next-line anyUnknownInErrorContext:off
       Effect.suspend(() => {
         entering()
+        // a handler fails with whatever it likes; this is where that gets a name
+        // @effect-diagnostics-next-line anyUnknownInErrorContext:off
         return handler.handler(args)
       }),
       (error: unknown) => new HandlerFailed({ error })

@@ -3,7 +3,6 @@ import * as Toolkit from "@effect/ai/Toolkit"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -16,26 +15,19 @@ import * as Approvals from "../../src/tool/Approvals.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
 import { After, Before, ToolHookError } from "../../src/tool/ToolHooks.ts"
 import * as Tools from "../../src/tool/Tools.ts"
-import { callId, interruptingAt, pipeline, run, start, startAt, startCancelled, textOf } from "./support.ts"
-
-type Args = typeof probe.parametersSchema.Type
-type Body = (args: Args) => Effect.Effect<string, unknown, ToolCall>
-
-const probe = Tool.make("probe", {
-  parameters: { text: Schema.String, items: Schema.optional(Schema.Array(Schema.Number)) },
-  success: Schema.String,
-  failure: Schema.Unknown,
-  dependencies: [ToolCall]
-})
-
-/** A registry with a tool `probe` that takes `{ text, items? }` and does as told. */
-const probing = (body: Body, onCancel: "stop" | "finish" = "stop") => {
-  const kit = Toolkit.make(probe.annotate(Tools.OnCancel, onCancel))
-  return Layer.provide(Tools.layer(kit), kit.toLayer({ probe: body }))
-}
-
-const echo = probing(({ text }) => Effect.succeed(text))
-const hi = '{"text":"hi"}'
+import {
+  type Args,
+  type Body,
+  callId,
+  echo,
+  hi,
+  pipeline,
+  probe,
+  probing,
+  run,
+  startCancelled,
+  textOf
+} from "./support.ts"
 
 describe("the tool pipeline", () => {
   it.effect("F01: lookup, before hook, approval, body, after hook; the outcome is frozen", () => {
@@ -225,7 +217,7 @@ describe("the tool pipeline", () => {
 
   it.effect("F15: also where its cause tells both", () =>
     Effect.gen(function* () {
-      const cause = Cause.parallel(Cause.interrupt(FiberId.none), Cause.fail("one"))
+      const cause = Cause.parallel(Cause.interrupt(FiberId.none), Cause.die(new Error("one")))
       const outcome = yield* Effect.provide(run("probe", hi), pipeline(probing(() => Effect.failCause(cause))))
       assert.strictEqual(textOf(outcome), "Error: one")
     })
@@ -391,7 +383,7 @@ describe("the tool pipeline", () => {
       const kit = Toolkit.make(probe, Tool.make("look"))
       const handlers = kit.toLayer({ probe: ({ text }) => Effect.succeed(text), look: () => Effect.void })
       const layer = pipeline(Layer.provide(Tools.layer(kit), handlers))
-      assert.strictEqual((yield* Effect.provide(run("look", "[]"), layer)).error?.code, "INVALID_ARGS")
+      assert.include(textOf(yield* Effect.provide(run("look", "[]"), layer)), "not a JSON object")
       for (const empty of ["", "  "]) {
         assert.isFalse((yield* Effect.provide(run("look", empty), layer)).isError)
         const refused = yield* Effect.provide(run("probe", empty), layer)
@@ -500,174 +492,4 @@ describe("the tool pipeline", () => {
       assert.strictEqual(textOf(yield* run("probe", hi)), "session 1 1 t1s1c0 probe")
     }).pipe(Effect.provide(layer))
   })
-})
-
-describe("the tool pipeline, interrupted", () => {
-  it.effect("R4: an interrupted body is no result: the interrupt passes once its cleanup is done", () =>
-    Effect.gen(function* () {
-      const entered = yield* Deferred.make<void>()
-      let cleaned = false
-      const body: Body = () =>
-        Effect.gen(function* () {
-          const call = yield* ToolCall
-          yield* call.onAbort(() => "half\0")
-          yield* Deferred.succeed(entered, undefined)
-          return yield* Effect.never
-        }).pipe(
-          Effect.ensuring(
-            Effect.zipRight(
-              Effect.yieldNow(),
-              Effect.sync(() => {
-                cleaned = true
-              })
-            )
-          )
-        )
-      const { fiber, notes } = yield* Effect.provide(start("probe", hi), pipeline(probing(body)))
-      yield* Deferred.await(entered)
-      const exit = yield* Fiber.interrupt(fiber)
-      assert.isTrue(Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause))
-      assert.isTrue(cleaned)
-      assert.isTrue(yield* notes.started)
-      assert.strictEqual(yield* notes.partialOutput, "half\ufffd")
-    })
-  )
-
-  it.effect("R4: also where its cleanup breaks", () =>
-    Effect.gen(function* () {
-      const entered = yield* Deferred.make<void>()
-      const body: Body = () =>
-        Effect.zipRight(Deferred.succeed(entered, undefined), Effect.never).pipe(Effect.ensuring(Effect.die("broken")))
-      const { fiber } = yield* Effect.provide(start("probe", hi), pipeline(probing(body)))
-      yield* Deferred.await(entered)
-      const exit = yield* Fiber.interrupt(fiber)
-      assert.isTrue(Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause))
-    })
-  )
-
-  it.effect("R4: a cancel while a hook or an approval is asked ends the call before its body", () =>
-    Effect.gen(function* () {
-      for (const stage of ["before", "approval"]) {
-        const asked = yield* Deferred.make<void>()
-        const wait = Effect.zipRight(Deferred.succeed(asked, undefined), Effect.never)
-        const layer = pipeline(echo, {
-          hooks: stage === "before" ? { before: () => wait } : {},
-          approvals: { decide: () => wait }
-        })
-        for (const tools of [
-          layer,
-          pipeline(
-            probing(() => Effect.succeed(""), "finish"),
-            { hooks: { before: () => wait } }
-          )
-        ]) {
-          const { fiber, notes } = yield* Effect.provide(start("probe", hi), tools)
-          yield* Deferred.await(asked)
-          assert.isTrue(Exit.isInterrupted(yield* Fiber.interrupt(fiber)))
-          assert.isFalse(yield* notes.started)
-        }
-      }
-    })
-  )
-
-  it.effect("R4, W15: what a body returned is kept when the cancel comes while the after hook works", () =>
-    Effect.gen(function* () {
-      const asked = yield* Deferred.make<void>()
-      const go = yield* Deferred.make<void>()
-      const after = () =>
-        Effect.zipRight(Deferred.succeed(asked, undefined), Deferred.await(go)).pipe(Effect.as(After.Accept()))
-      const { fiber } = yield* Effect.provide(start("probe", hi), pipeline(echo, { hooks: { after } }))
-      yield* Deferred.await(asked)
-      yield* Fiber.interruptFork(fiber)
-      yield* Effect.yieldNow()
-      yield* Deferred.succeed(go, undefined)
-      assert.strictEqual(textOf(yield* Fiber.join(fiber)), "hi")
-    })
-  )
-
-  it.effect("R4: a body that is let finish keeps its result, and its own time limits still work", () =>
-    Effect.gen(function* () {
-      const entered = yield* Deferred.make<void>()
-      const go = yield* Deferred.make<void>()
-      const body: Body = () =>
-        Effect.gen(function* () {
-          yield* Effect.timeoutOption(Effect.never, 0)
-          yield* Deferred.succeed(entered, undefined)
-          yield* Deferred.await(go)
-          return "written"
-        })
-      const { fiber } = yield* Effect.provide(start("probe", hi), pipeline(probing(body, "finish")))
-      yield* Effect.yieldNow()
-      yield* Deferred.await(entered)
-      yield* Fiber.interruptFork(fiber)
-      yield* Effect.yieldNow()
-      yield* Deferred.succeed(go, undefined)
-      assert.strictEqual(textOf(yield* Fiber.join(fiber)), "written")
-    })
-  )
-
-  it.effect("R4: a body that interrupts itself is no result either", () =>
-    Effect.gen(function* () {
-      const { fiber } = yield* Effect.provide(start("probe", hi), pipeline(probing(() => Effect.interrupt)))
-      const exit = yield* Fiber.await(fiber)
-      assert.isTrue(Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause))
-    })
-  )
-
-  it.effect("law 4: whoever interrupts the pipeline waits for an after hook, also if it was forked interruptible", () =>
-    Effect.gen(function* () {
-      const asked = yield* Deferred.make<void>()
-      const go = yield* Deferred.make<void>()
-      let done = false
-      const after = () =>
-        Effect.gen(function* () {
-          yield* Deferred.succeed(asked, undefined)
-          yield* Deferred.await(go)
-          done = true
-          return After.Accept()
-        })
-      const fiber = yield* Effect.fork(Effect.provide(run("probe", hi), pipeline(echo, { hooks: { after } })))
-      yield* Deferred.await(asked)
-      const interrupting = yield* Effect.fork(Fiber.interrupt(fiber))
-      yield* Effect.yieldNow()
-      yield* Deferred.succeed(go, undefined)
-      yield* Fiber.join(interrupting)
-      assert.isTrue(done)
-    })
-  )
-
-  it.live(
-    "R4: cancelled at every single point, a call was either never begun, or cut in its body, or has its result",
-    () =>
-      Effect.gen(function* () {
-        for (const onCancel of ["stop", "finish"] as const) {
-          const seen = { unbegun: 0, cut: 0, kept: 0 }
-          let entered = false
-          const body: Body = () => {
-            entered = true
-            return Effect.as(Effect.yieldNow(), "done")
-          }
-          const hook = Effect.yieldNow()
-          const layer = pipeline(probing(body, onCancel), {
-            hooks: { before: () => Effect.as(hook, Before.Allow()), after: () => Effect.as(hook, After.Accept()) }
-          })
-          for (let point = 1; ; point++) {
-            entered = false
-            const scheduler = interruptingAt(point)
-            const { exit, started } = yield* Effect.gen(function* () {
-              const { fiber, notes } = yield* startAt("probe", hi, Effect.void, scheduler.watched)
-              return { exit: yield* Fiber.await(fiber), started: yield* notes.started }
-            }).pipe(Effect.withScheduler(scheduler), Effect.provide(layer))
-            assert.strictEqual(started, entered, `point ${point}`)
-            if (Exit.isSuccess(exit)) assert.strictEqual(textOf(exit.value), "done")
-            else assert.isTrue(Cause.isInterruptedOnly(exit.cause))
-            if (!scheduler.hasFired()) break
-            seen[Exit.isSuccess(exit) ? "kept" : started ? "cut" : "unbegun"]++
-          }
-          assert.isAbove(seen.unbegun, 10)
-          assert.isAbove(seen.kept, 10)
-          assert.isTrue(onCancel === "stop" ? seen.cut > 0 : seen.cut === 0, `${seen.cut} cut`)
-        }
-      })
-  )
 })

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -8,11 +9,15 @@ import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import type { Agent } from "../../src/agent/Agent.ts"
 import { type StoredEvent, type StoredOf, sourceSeqs } from "../../src/domain/Event.ts"
-import { textOf } from "../../src/domain/Message.ts"
+import { answerId, callId } from "../../src/domain/Ids.ts"
+import { type ToolCallBlock, text, textOf } from "../../src/domain/Message.ts"
 import { neverStarted } from "../../src/domain/Transcript.ts"
 import { call, say } from "../../src/model/ScriptedModel.ts"
 import { AgentLoop } from "../../src/settings/Settings.ts"
+import * as Scheduler from "../../src/tool/Scheduler.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
+import type { Tools } from "../../src/tool/Tools.ts"
+import * as HeldJournal from "../support/HeldJournal.ts"
 import * as World from "../support/World.ts"
 
 interface Door {
@@ -68,6 +73,9 @@ const settled = (world: World.World, index: number): Effect.Effect<void> =>
       ? Effect.void
       : Effect.zipRight(Effect.yieldNow(), settled(world, index))
   )
+
+/** Lets every other fiber come as far as it can without what this one holds back. */
+const others = Effect.replicateEffect(Effect.yieldNow(), 200)
 
 describe("tool groups", () => {
   it.scoped("E01: parallel calls overlap, results stand in model order, the exclusive call runs alone after them", () =>
@@ -299,14 +307,179 @@ describe("tool groups", () => {
       const agent = yield* world.open()
       yield* agent.followup("go")
       yield* gate.entered("b")
-      assert.isTrue(Option.isNone(yield* Effect.flatMap(Effect.fork(agent.idle), Fiber.poll)))
+      const idle = yield* Effect.fork(agent.idle)
+      yield* others // the fault is known by now
+      assert.isTrue(Option.isNone(yield* Fiber.poll(idle)))
       yield* gate.letGo("b")
-      yield* agent.idle
+      yield* Fiber.join(idle)
       assert.match(yield* world.shorthand, /TC\(c0\) TC\(c1\) TS\(c1\) S>1 T>\(error\)$/)
       yield* prompt(agent)
       const sent = (yield* world.requests)[1]?.messages ?? []
       assert.strictEqual(sent.filter((message) => message.role === "tool").length, 2)
       assert.include(sent.map(textOf), "did b")
+    })
+  )
+
+  it.scoped("E14 R6: after a fault no further call starts, although there is room for one", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const world = yield* World.make({
+        scripts: [call(...look("bad", "b", "c"), touch("w")), say("well")],
+        body: gate.body,
+        settings: { "agent-loop": { maxParallelToolCalls: 2 } },
+        onCall: (block) => (block.arguments.includes("bad") ? Effect.die(new Error("the pipeline broke")) : Effect.void)
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("b")
+      yield* others
+      yield* gate.letGo("b", "c", "w")
+      yield* agent.idle
+      assert.deepStrictEqual(yield* gate.log, ["+b", "-b"])
+      assert.strictEqual(calls(yield* world.log), "TC(c0) TC(c1) TS(c1)")
+    })
+  )
+
+  it.scoped("E06 E07: a group never runs more at once than it was given, whatever the setting says meanwhile", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const world = yield* World.make({
+        scripts: [call(...look("a", "b", "c", "d")), say("x")],
+        body: gate.body,
+        settings: { "agent-loop": { maxParallelToolCalls: 1 } }
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("a")
+      yield* Effect.orDie(world.settings.set(AgentLoop, { maxParallelToolCalls: 3 }))
+      yield* gate.letGo("a")
+      yield* gate.entered("b")
+      yield* others
+      assert.deepStrictEqual(yield* gate.log, ["+a", "-a", "+b"])
+      yield* gate.letGo("b", "c", "d")
+      yield* agent.idle
+      assert.deepStrictEqual(yield* gate.log, ["+a", "-a", "+b", "-b", "+c", "-c", "+d", "-d"])
+    })
+  )
+
+  it.scoped("E07 E08: a call's mode is read just before it starts, not when its answer came", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const world = yield* World.make({ unchecked: true, settings: { "agent-loop": { maxParallelToolCalls: 2 } } })
+      const session = yield* world.sessions.acquire(World.id, { cwd: "/workspace", create: "if-absent" })
+      const step = { turn: 1, step: 1 }
+      const block = (index: number): ToolCallBlock => ({
+        type: "tool-call",
+        callId: callId(1, 1, index),
+        name: "any",
+        arguments: "{}"
+      })
+      yield* session.append(() => [
+        { type: "turn/start", data: { turn: 1 } },
+        { type: "step/start", data: step },
+        {
+          type: "assistant/message",
+          data: {
+            ...step,
+            message: { id: answerId(1, 1), role: "assistant", source: World.config, content: [0, 1, 2].map(block) },
+            finish: "tool-calls"
+          }
+        }
+      ])
+      let isParallel = true
+      const tool = { isParallel: () => isParallel }
+      const run = Scheduler.run(
+        {
+          session,
+          settings: world.settings,
+          // all that the scheduler asks of a registry is the mode of a call
+          tools: { find: () => Option.some(tool) } as unknown as Context.Tag.Service<Tools>,
+          pipeline: {
+            run: ({ callId }) => Effect.map(gate.body(callId), (done) => ({ content: [text(done)], isError: false }))
+          }
+        },
+        step,
+        () => false
+      )
+      const running = yield* Effect.fork(run)
+      yield* gate.entered("t1s1c0", "t1s1c1")
+      isParallel = false
+      yield* gate.letGo("t1s1c0")
+      yield* others
+      assert.strictEqual(calls(yield* world.log), "TC(c0) TC(c1) TR(c0)")
+      yield* gate.letGo("t1s1c1", "t1s1c2")
+      yield* Fiber.join(running)
+      yield* session.barrier
+      assert.strictEqual(calls(yield* world.log), "TC(c0) TC(c1) TR(c0) TR(c1) TC(c2) TR(c2)")
+    })
+  )
+
+  it.scoped("R4: a body that is cut while it runs leaves what it had put out, and an error is no late success", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const told = (id: string) => Effect.flatMap(ToolCall, (it) => it.onAbort(() => (id === "a" ? "half of it" : "")))
+      const world = yield* World.make({
+        scripts: [call(...look("a", "b"), ["finish", { id: "c" }])],
+        body: (id) =>
+          Effect.zipRight(told(id), id === "c" ? Effect.zipRight(gate.body(id), Effect.fail("no")) : gate.body(id))
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("a", "b", "c")
+      const cancel = yield* Effect.fork(agent.cancel("user"))
+      yield* others
+      yield* gate.letGo("c")
+      yield* Fiber.join(cancel)
+      const results = of(yield* world.log, "tool/result")
+      assert.deepStrictEqual(
+        results.slice(0, 2).map((event) => textOf(event.data.message)),
+        ["Error: tool call aborted. Its output until then:\nhalf of it", "Error: tool call aborted"]
+      )
+      assert.isTrue(results[2]?.data.message.isError)
+      assert.isUndefined(results[2]?.data.meta)
+    })
+  )
+
+  it.scoped("E12 R4 R7: a call that settled early before the cancel keeps its real result, in model order", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const world = yield* World.make({ scripts: [call(...look("a", "b"), touch("w"), touch("v"))], body: gate.body })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("a", "b")
+      yield* gate.letGo("b")
+      yield* settled(world, 1)
+      yield* agent.cancel("user")
+      const log = yield* world.log
+      assert.match(World.shorthand(log), /TS\(c1\) TR\(c0\) TR\(c1\) TC\(c2\) TR\(c2\) TC\(c3\) TR\(c3\) S>1/)
+      assert.deepStrictEqual(codes(log), [
+        "TOOL_ABORTED",
+        undefined,
+        "TOOL_ABORTED_BEFORE_DISPATCH",
+        "TOOL_ABORTED_BEFORE_DISPATCH"
+      ])
+    })
+  )
+
+  it.scoped("W25 law 6: a process is recorded durably before its call goes on", () =>
+    Effect.gen(function* () {
+      const held = yield* HeldJournal.make
+      const recorded = yield* Ref.make(false)
+      const identity = { pgid: 7, startTime: "1", bootId: "b" }
+      const record = Effect.flatMap(ToolCall, (it) => Effect.orDie(it.recordProcess(identity)))
+      const world = yield* World.make({
+        journal: held.layer,
+        scripts: [call(...look("a")), say("x")],
+        body: () =>
+          held.gate.close.pipe(Effect.zipRight(record), Effect.zipRight(Ref.set(recorded, true)), Effect.as("so"))
+      })
+      const agent = yield* world.open()
+      yield* Effect.fork(agent.followup("go"))
+      yield* others
+      assert.isFalse(yield* Ref.get(recorded))
+      yield* held.gate.open
+      yield* agent.idle
+      assert.match(yield* world.shorthand, /TC\(c0\) TP TR\(c0\) S>1/)
     })
   )
 

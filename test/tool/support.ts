@@ -1,7 +1,8 @@
 /**
  * One tool call as the scheduler makes it, for tests of what runs it.
  */
-
+import * as Tool from "@effect/ai/Tool"
+import * as Toolkit from "@effect/ai/Toolkit"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
@@ -11,6 +12,7 @@ import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as Scheduler from "effect/Scheduler"
+import * as Schema from "effect/Schema"
 import type { ToolOutcome } from "../../src/domain/Event.ts"
 import { CallId, SessionId } from "../../src/domain/Ids.ts"
 import type { ToolCallBlock } from "../../src/domain/Message.ts"
@@ -19,7 +21,7 @@ import * as BuiltIn from "../../src/tool/BuiltIn.ts"
 import * as Pipeline from "../../src/tool/Pipeline.ts"
 import * as ToolCall from "../../src/tool/ToolCall.ts"
 import * as ToolHooks from "../../src/tool/ToolHooks.ts"
-import type * as Tools from "../../src/tool/Tools.ts"
+import * as Tools from "../../src/tool/Tools.ts"
 import * as Workspace from "../../src/tool/Workspace.ts"
 
 export const callId = CallId.make("t1s1c0")
@@ -118,6 +120,26 @@ export const pipeline = <E, R>(
       options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals)
     )
   )
+
+export type Args = typeof probe.parametersSchema.Type
+export type Body = (args: Args) => Effect.Effect<string, unknown, ToolCall.ToolCall>
+
+/** A tool that takes `{ text, items? }`. */
+export const probe = Tool.make("probe", {
+  parameters: { text: Schema.String, items: Schema.optional(Schema.Array(Schema.Number)) },
+  success: Schema.String,
+  failure: Schema.Unknown,
+  dependencies: [ToolCall.ToolCall]
+})
+
+/** A registry whose one tool, `probe`, does as told. */
+export const probing = (body: Body, onCancel: "stop" | "finish" = "stop") => {
+  const kit = Toolkit.make(probe.annotate(Tools.OnCancel, onCancel))
+  return Layer.provide(Tools.layer(kit), kit.toLayer({ probe: body }))
+}
+
+export const echo = probing(({ text }) => Effect.succeed(text))
+export const hi = '{"text":"hi"}'
 
 /** Files and paths of this host. */
 export const node = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer)
