@@ -2,6 +2,7 @@
 /**
  * The program `daybook`: layers and `runMain`.
  */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
@@ -11,11 +12,11 @@ import * as Agents from "./agent/Agents.ts"
 import * as SystemPrompt from "./agent/SystemPrompt.ts"
 import { Composition } from "./cli/Composition.ts"
 import * as Daybook from "./cli/Daybook.ts"
+import * as Models from "./cli/Models.ts"
 import type { Place } from "./cli/Place.ts"
 import * as Shutdown from "./cli/Shutdown.ts"
 import * as Stdio from "./cli/Stdio.ts"
 import * as Journal from "./journal/Journal.ts"
-import * as OfflineModel from "./model/OfflineModel.ts"
 import * as Reaper from "./session/Reaper.ts"
 import * as Repair from "./session/Repair.ts"
 import * as Sessions from "./session/Sessions.ts"
@@ -27,14 +28,21 @@ import * as Workspace from "./tool/Workspace.ts"
 const host = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer, NodeTerminal.layer)
 
 const tools = (place: Place) =>
-  Pipeline.layer.pipe(Layer.provideMerge(BuiltIn.layer), Layer.provide(Workspace.layer(place.workspace)))
+  Pipeline.layer.pipe(
+    Layer.provideMerge(BuiltIn.layer),
+    Layer.provide(Workspace.layer(place.workspace, [place.db, ".daybook"]))
+  )
 
 const prompt = (place: Place) =>
   SystemPrompt.layer([{ name: "workspace", order: 20, text: `The workspace is ${place.workspace}.` }])
 
-const agents = (place: Place) =>
+const model = (choice: Models.Choice) =>
+  Layer.merge(Models.layer(choice), Models.fallbackLayer).pipe(Layer.provide(FetchHttpClient.layer))
+
+const agents = (place: Place, choice: Models.Choice) =>
   Agents.layer.pipe(
-    Layer.provide([OfflineModel.layer, Settings.layer, prompt(place), tools(place)]),
+    Layer.provide([model(choice), prompt(place), tools(place)]),
+    Layer.provide(Settings.layer),
     Layer.provide(Layer.provide(Sessions.layer, [Repair.layer, Reaper.layerNone])),
     Layer.provideMerge(Journal.layerSqlite({ filename: place.db })),
     Layer.provide(host)

@@ -111,6 +111,7 @@ const userMessage = Effect.fnUntraced(function* (sessionId: SessionId, kind: Mac
   if (content.trim() === "") return yield* new InvalidMessage({ sessionId, reason: "empty" })
   if (Buffer.byteLength(content) > maxMessageBytes) return yield* new InvalidMessage({ sessionId, reason: "too-large" })
   const id = typeof input === "string" ? yield* makeMessageId : input.id
+  if (id === "" || wellFormed(id) !== id) return yield* new InvalidMessage({ sessionId, reason: "bad-id" })
   const message: UserMessage = { id, role: "user", source: kind.source, content: [text(content)] }
   return message
 })
@@ -131,7 +132,10 @@ const canceller = (machine: Machine.Machine) => {
     options: { readonly keepInbox?: boolean } = {}
   ): Effect.fn.Return<Cancelled> {
     const { dropped, live, meant } = Machine.cancel(machine, cause, options.keepInbox === true)
-    if (live === undefined) return { _tag: "Idle", dropped, durable: yield* durably }
+    if (live === undefined) {
+      const durable = machine.phase._tag === "Disposed" || (yield* durably)
+      return { _tag: "Idle", dropped, durable }
+    }
     const { turn } = live
     if (yield* isInside(live)) return { _tag: "Recorded", turn, dropped }
     const ended = yield* Deferred.await(live.ended)
@@ -175,7 +179,7 @@ export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<A
     inject: sender(machine, "inject"),
     remove: Effect.fn("Agent.remove")(function* (id: MessageId) {
       const dropped = yield* Effect.sync(() => Machine.drop(machine, (message) => message.id === id))
-      yield* session.barrier
+      if (machine.phase._tag !== "Disposed") yield* session.barrier
       return dropped.length > 0
     }),
     pending: Effect.sync(() => Inbox.pending(Machine.inbox(machine))),

@@ -186,6 +186,7 @@ export const cancel = (machine: Machine, cause: CancelCause, keepInbox: boolean)
 /** Begins the disposal: no turn starts any more. The running turn, if there is one, goes down. */
 export const dispose = (machine: Machine): Option.Option<Running> => {
   const { phase } = machine
+  machine.session.unsafeLeave()
   if (phase._tag === "Idle") become(machine, { _tag: "Disposed" })
   if (phase._tag !== "Running") return Option.none()
   follow(machine, "stop")

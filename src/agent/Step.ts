@@ -7,11 +7,12 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as HashSet from "effect/HashSet"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { SessionBroken } from "../domain/Errors.ts"
 import type { SessionEvent } from "../domain/Event.ts"
-import type { MessageId } from "../domain/Ids.ts"
+import { isReserved, type MessageId } from "../domain/Ids.ts"
 import * as Inbox from "../domain/Inbox.ts"
 import { toolCalls, type UserMessage } from "../domain/Message.ts"
 import * as Request from "../domain/Request.ts"
@@ -67,6 +68,21 @@ export const stillWanted = (
 ): ReadonlyArray<UserMessage> => {
   const gone = new Set(offered.filter((message) => !Inbox.isPending(state.inbox, message.id)).map(({ id }) => id))
   return entering.filter((message) => !gone.has(message.id) && inputMessages([message]).length > 0)
+}
+
+/** A message of the batch that has entered before, or stands in it twice: no request may carry it again. */
+export const repeated = (
+  state: SessionState.SessionState,
+  offered: ReadonlyArray<UserMessage>,
+  entering: ReadonlyArray<UserMessage>
+): UserMessage | undefined => {
+  const fresh = ids(offered)
+  return entering.find(
+    ({ id }, index) =>
+      (isReserved(id) && !fresh.has(id)) ||
+      (HashSet.has(state.accepted, id) && !fresh.has(id)) ||
+      entering.findIndex((other) => other.id === id) !== index
+  )
 }
 
 /** The config to start from: what this agent's last request had, else its options, else what the restored log had (P07). */

@@ -18,6 +18,7 @@ import type { SessionState } from "../domain/SessionState.ts"
 import type { Failure, TurnEnding } from "../domain/TurnEnding.ts"
 import { ChatError, toFailure } from "../model/ChatModel.ts"
 import * as Attempt from "./Attempt.ts"
+import { HookFailed } from "./Hooks.ts"
 import type { LiveTurn } from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
 import * as Step from "./Step.ts"
@@ -46,6 +47,11 @@ const nextStep = Effect.fnUntraced(function* (
     return end({ kind: "blocked", message: decision.message })
   }
   const entering = Step.stillWanted(session.unsafeState(), offered, decision.messages)
+  const again = Step.repeated(session.unsafeState(), offered, entering)
+  if (again !== undefined) {
+    const detail = `it entered the message ${again.id} a second time`
+    return yield* new HookFailed({ sessionId: session.id, hook: "pre-step", detail })
+  }
   if (entering.length === 0 && !toolsRan) {
     yield* session.append(Step.claim(session, offered))
     return end({ kind: "completed" })

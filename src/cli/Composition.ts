@@ -7,7 +7,7 @@ import type { Agents } from "../agent/Agents.ts"
 import type { JournalError } from "../domain/Errors.ts"
 import type { Journal } from "../journal/Journal.ts"
 import type { WorkspaceNotFound } from "../tool/Workspace.ts"
-import type { Route } from "./Models.ts"
+import type { Choice } from "./Models.ts"
 import type { Place } from "./Place.ts"
 
 export class Composition extends Context.Tag("daybook/cli/Composition")<
@@ -15,7 +15,7 @@ export class Composition extends Context.Tag("daybook/cli/Composition")<
   {
     /** The journal of a place for reading: nothing is created, nobody's session is taken. */
     readonly reading: (place: Place) => Layer.Layer<Journal, JournalError>
-    /** Agents that write to the journal of a place, and that journal. */
-    readonly agents: (place: Place, route: Route) => Layer.Layer<Agents | Journal, JournalError | WorkspaceNotFound>
+    /** Agents that write to the journal of a place and ask who was chosen, and that journal. */
+    readonly agents: (place: Place, models: Choice) => Layer.Layer<Agents | Journal, JournalError | WorkspaceNotFound>
   }
 >() {}

@@ -11,6 +11,7 @@ import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import { JournalUnsupported, SessionOwned } from "../domain/Errors.ts"
 import { oneLine } from "./Line.ts"
 import { Shutdown } from "./Shutdown.ts"
@@ -74,7 +75,7 @@ const report = (cause: Cause.Cause<unknown>): Effect.Effect<void, never, Stdio |
 
 const explainFailure = (failure: unknown): Explained => {
   if (ValidationError.isValidationError(failure)) return { line: `${sentence(plain(failure.error))} ${more}`, code: 2 }
-  if (failure instanceof OutputClosed) return { code: 0 }
+  if (failure instanceof OutputClosed) return explainClosed(failure)
   const line = messageOf(failure)
   if (failure instanceof UsageError) return { line, code: 2 }
   if (failure instanceof SessionOwned) return { line, code: 4 }
@@ -82,6 +83,12 @@ const explainFailure = (failure: unknown): Explained => {
   if (failure instanceof JournalUnsupported && failure.direction === "foreign") return { line, code: 2 }
   return { line, code: 1 }
 }
+
+/** Whoever reads may stop when it likes; an output that could not be written is an error. */
+const explainClosed = ({ cause }: OutputClosed): Explained =>
+  Predicate.hasProperty(cause, "code") && (cause.code === "EPIPE" || cause.code === "ERR_STREAM_DESTROYED")
+    ? { code: 0 }
+    : { line: `the output could not be written: ${messageOf(cause)} What is stored is kept.`, code: 1 }
 
 const more = "Nothing was changed. See daybook --help."
 

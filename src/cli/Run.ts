@@ -37,7 +37,7 @@ import * as Verdict from "./Verdict.ts"
 const config = {
   ...Place.options,
   session: Options.optional(SessionArg.option),
-  model: Options.withDefault(Models.option, Models.fallback),
+  ...Models.options,
   yes: Options.boolean("yes").pipe(
     Options.withDescription("Allow every call without asking. In this version every call is allowed anyway.")
   ),
@@ -61,7 +61,15 @@ const description = HelpDoc.blocks([
       "",
       '  daybook run --yes "Run the tests in a, b and c, then write report.md"',
       '  daybook run --session monday --workspace ~/project "Show package.json"',
+      '  daybook run --session monday --model openai/NAME "What does it depend on?"',
       "  echo 'Say hello' | daybook run -"
+    ].join("\n")
+  ),
+  HelpDoc.p(
+    [
+      "Models: openai/NAME with the key in OPENAI_API_KEY, deepseek/NAME with DEEPSEEK_API_KEY, and offline.",
+      "With --base-url, openai/NAME asks any server that speaks chat completions, with a key or without one.",
+      "A session may change its model at any prompt; without --model it goes on with the one it had."
     ].join("\n")
   ),
   HelpDoc.p(
@@ -78,12 +86,13 @@ export const command = Command.make("run", config, (own) =>
   Effect.gen(function* () {
     const place = yield* Place.resolve(own, yield* root)
     yield* Place.check(place, "write")
+    const models = yield* Models.resolve({ ...own, isNew: Option.isNone(own.session) })
     const prompt = yield* Prompt.read(own.prompt)
     if (prompt.replaced) yield* say(Prompt.replacedLine)
     yield* Place.prepare(place)
     const composition = yield* Composition
-    const errand: Errand = { place, route: own.model, session: own.session, text: prompt.text }
-    yield* Effect.provide(run(errand), composition.agents(place, own.model))
+    const errand: Errand = { place, route: models.route, session: own.session, text: prompt.text }
+    yield* Effect.provide(run(errand), composition.agents(place, models))
   })
 ).pipe(Command.withDescription(description))
 
@@ -92,7 +101,8 @@ export const command = Command.make("run", config, (own) =>
 /** A prompt, and everything about it that the command line says. */
 interface Errand {
   readonly place: Place.Place
-  readonly route: Models.Route
+  /** Who is to be asked, if the command line says so. */
+  readonly route: Option.Option<Models.Route>
   readonly session: Option.Option<SessionId>
   readonly text: string
 }
@@ -121,7 +131,12 @@ const converse = Effect.fnUntraced(function* (errand: Errand, id: SessionId, res
   yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor({ what: screen.waitingFor, tell: screen.note }))
   const watched = yield* watcher(screen)
   const agent = yield* restore(
-    agents.open(id, { cwd: errand.place.workspace, create: "if-absent", config: errand.route })
+    agents.open(id, {
+      cwd: errand.place.workspace,
+      create: "if-absent",
+      // without one the log decides
+      ...Option.match(errand.route, { onNone: () => ({}), onSome: (route) => ({ config: route }) })
+    })
   )
   if (Option.isNone(errand.session)) yield* say(`session ${id}`)
   yield* watched(agent)

@@ -146,12 +146,13 @@ export class InsideTurn extends Schema.TaggedError<InsideTurn>()("InsideTurn", {
 /** The message was not accepted, and why. Nothing was stored. */
 export class InvalidMessage extends Schema.TaggedError<InvalidMessage>()("InvalidMessage", {
   ...ofSession,
-  reason: Schema.Literal("empty", "too-large", "used-id")
+  reason: Schema.Literal("empty", "too-large", "bad-id", "used-id")
 }) {
   override get message() {
     const why = {
       empty: "it says nothing",
       "too-large": "it is over 4 MiB",
+      "bad-id": "its id is empty or no well-formed text",
       "used-id": "its id was used before, or is one that only the log gives"
     }
     return `session ${this.sessionId}: the message was not accepted: ${why[this.reason]}.`

@@ -12,7 +12,7 @@ import type { SessionState } from "./SessionState.ts"
 import { neverStarted } from "./Transcript.ts"
 
 const unknownText = (name: string, state: SessionState): string => {
-  const happened = "Error: the host died while this tool call ran; its outcome is unknown."
+  const happened = "Error: this tool call was cut off before its result was stored; its outcome is unknown."
   const annotations = state.header?.data.tools.find((spec) => spec.name === name)?.annotations
   if (annotations?.readonly === true) return `${happened} ${name} is read-only: retry it if it is still needed.`
   if (annotations?.idempotent === true) return `${happened} ${name} is idempotent: retry it if it is still needed.`

@@ -36,7 +36,7 @@ export interface SessionState {
   readonly brackets: Brackets.Brackets
   readonly transcript: Transcript.Transcript
   readonly inbox: Inbox.Inbox
-  /** The ids of all input that was ever accepted: none is accepted twice (law 7). */
+  /** The ids of all input that ever waited or entered: none is accepted twice (law 7). */
   readonly accepted: HashSet.HashSet<MessageId>
   readonly header?: StoredOf<"request/header">
   readonly summary: Summary
@@ -85,12 +85,13 @@ const inboxAfter = (state: SessionState, event: StoredEvent): Either.Either<Inbo
     ? Inbox.splice(state.inbox, event.data)
     : Either.right(state.inbox)
 
-const acceptedAfter = (state: SessionState, event: StoredEvent): HashSet.HashSet<MessageId> =>
-  event.type === "agent/inbox/spliced" && event.data.inserted.length > 0
-    ? HashSet.mutate(state.accepted, (ids) => {
-        for (const message of event.data.inserted) HashSet.add(ids, message.id)
-      })
-    : state.accepted
+const acceptedAfter = (state: SessionState, event: StoredEvent): HashSet.HashSet<MessageId> => {
+  if (event.type === "user/message") return HashSet.add(state.accepted, event.data.id)
+  if (event.type !== "agent/inbox/spliced" || event.data.inserted.length === 0) return state.accepted
+  return HashSet.mutate(state.accepted, (ids) => {
+    for (const message of event.data.inserted) HashSet.add(ids, message.id)
+  })
+}
 
 /** The state after one more event, or why that event cannot stand there. */
 export const apply = (state: SessionState, event: StoredEvent): Either.Either<SessionState, string> => {

@@ -40,7 +40,7 @@ const copyObject = (object: object, path: string, above: ReadonlyArray<object>):
   for (const [key, value] of Object.entries(object)) {
     const item = copyValue(value, `${path}.${key}`, above)
     if (item instanceof Lossy) return item
-    copy.push([key, item])
+    copy.push([wellFormed(key), item])
   }
   // an assignment would lose a key called `__proto__`
   return Object.freeze(Object.fromEntries(copy))
@@ -49,6 +49,7 @@ const copyObject = (object: object, path: string, above: ReadonlyArray<object>):
 const copyValue = (value: unknown, path: string, above: ReadonlyArray<object>): Json | Lossy => {
   switch (typeof value) {
     case "string":
+      return wellFormed(value)
     case "boolean":
       return value
     case "number":
@@ -65,7 +66,7 @@ const copyValue = (value: unknown, path: string, above: ReadonlyArray<object>): 
   }
 }
 
-/** A frozen copy of a value, each part read once; or what JSON would lose, with the path to it (I01, I02). */
+/** A frozen copy of a value, each part read once and each text well-formed; or what JSON would lose, with the path to it (I01, I02). */
 export const snapshot = (value: unknown): Either.Either<Json, string> => {
   const copy = copyValue(value, "$", [])
   return copy instanceof Lossy ? Either.left(copy.detail) : Either.right(copy)

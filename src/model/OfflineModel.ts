@@ -80,7 +80,7 @@ const notUnderstood = (unread: ReadonlyArray<string>): string =>
     "I am Daybook's offline model, and no language model.",
     unread.length === 0 ? "" : ` I did not understand this: ${unread.map(quote).join(", ")}. I did nothing.`,
     `\n\n${Grammar.grammar}\n\n`,
-    "It is the only model of this version."
+    "A language model answers with --model openai/NAME."
   ].join("")
 
 const lacking = (names: ReadonlyArray<string>, hasDone: boolean): string =>

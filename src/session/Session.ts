@@ -54,6 +54,8 @@ export interface Session {
   readonly broken: Effect.Effect<SessionBroken>
   /** Breaks the session: what is not durable yet is dropped, and nothing more is appended. The first cause stands. */
   readonly unsafeBreak: (cause: unknown) => SessionBroken
+  /** Says that the owner is on its way out: whoever opens the session from here on waits until it is released. */
+  readonly unsafeLeave: () => void
   /** Shows a notice to every subscriber. Never waits. */
   readonly notify: (notice: Notice) => Effect.Effect<void>
   readonly unsafeNotify: (notice: Notice) => void
@@ -104,6 +106,7 @@ export const make = (
     readonly writer: Writer
     readonly clock: Clock.Clock
     readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
+    readonly leave: () => void
   }
 ): { readonly session: Session; readonly end: Effect.Effect<void> } => {
   const id = taken.header.id
@@ -181,6 +184,7 @@ export const make = (
     durableHead: Effect.sync(() => durable),
     broken: Deferred.await(brokenSignal),
     unsafeBreak,
+    unsafeLeave: services.leave,
     notify: (notice) => Effect.sync(() => feed.unsafePublish(notice)),
     unsafeNotify: feed.unsafePublish,
     feed: feed.subscribe

@@ -16,7 +16,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type { Scope } from "effect/Scope"
-import { JournalCorrupt, type JournalError, type SessionNotFound, SessionOwned } from "../domain/Errors.ts"
+import { JournalCorrupt, type JournalError, SeqConflict, type SessionNotFound, SessionOwned } from "../domain/Errors.ts"
 import type { SessionEvent, StoredEvent } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as SessionState from "../domain/SessionState.ts"
@@ -79,7 +79,7 @@ export const load = (
   return Effect.filterOrFail(
     from(SessionState.initial(seedLength)),
     (state) => state.head >= record.head,
-    (state) => corrupt(`its log ends at ${state.head}, not at ${record.head}`)
+    (state) => corrupt(`it holds ${state.head} events, its record says ${record.head}`)
   )
 }
 
@@ -145,11 +145,25 @@ const own = Effect.fnUntraced(function* (
   return { header: record.header, epoch, state: after }
 })
 
+/** The log went on while it was read, or its events and its record disagree for good. */
+const moved = Effect.fnUntraced(function* (
+  journal: Context.Tag.Service<Journal.Journal>,
+  record: Journal.SessionRecord,
+  head: number
+) {
+  const { id } = record.header
+  const now = yield* journal.find(id)
+  if (now.head !== record.head) return yield* new SeqConflict({ sessionId: id, head: record.head })
+  const detail = `it holds ${head} events, its record says ${record.head}`
+  return yield* new JournalCorrupt({ file: journal.location, sessionId: id, detail, cause: undefined })
+})
+
 /** Takes a session until the scope closes. Fails with `SeqConflict` where its log moved meanwhile. */
 const take = Effect.fn("Sessions.take")(function* (services: Services, id: SessionId, options: AcquireOptions) {
   const { journal } = services
   const record = yield* find(services, id, options)
   const loaded = yield* load(journal, record)
+  if (loaded.head !== record.head) return yield* moved(journal, record, loaded.head)
   return yield* Effect.acquireRelease(own(services, record, loaded), ({ epoch }) =>
     Effect.ignore(journal.release(id, epoch))
   )
@@ -173,10 +187,13 @@ const make = Effect.gen(function* () {
       Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
     )
     const read = (from: number, limit: number) => journal.read(id, { from, limit })
-    const { end, session } = Session.make(taken, { writer, clock, read })
+    const leave = () => {
+      place.phase = "closing"
+    }
+    const { end, session } = Session.make(taken, { writer, clock, read, leave })
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
-        place.phase = "closing"
+        leave()
         return Effect.zipRight(Effect.ignore(session.barrier), end)
       })
     )

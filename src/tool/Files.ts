@@ -16,7 +16,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Lines from "./Lines.ts"
 import { OnCancel } from "./Tools.ts"
-import { isMissing, OutsideWorkspace, reasonOf, UnresolvedPath, Workspace } from "./Workspace.ts"
+import { isMissing, OutsideWorkspace, ReservedPath, reasonOf, UnresolvedPath, Workspace } from "./Workspace.ts"
 
 /** A file was not read or written, and is as it was. */
 export class FileFailed extends Schema.TaggedError<FileFailed>()("FileFailed", {
@@ -29,7 +29,7 @@ export class FileFailed extends Schema.TaggedError<FileFailed>()("FileFailed", {
   }
 }
 
-const failure = Schema.Union(OutsideWorkspace, UnresolvedPath, FileFailed)
+const failure = Schema.Union(OutsideWorkspace, ReservedPath, UnresolvedPath, FileFailed)
 const maxBytes = 64_000
 const defaultLimit = 2000
 

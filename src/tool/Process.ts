@@ -3,8 +3,9 @@
  *
  * - Nothing of a command outlives its scope: its group is asked to stop, then killed, and waited for. What left the group
  *   is found by a mark in its environment and ended as well, where there is a `/proc` to look in.
- * - Nothing of it outlives this process either, SIGKILL included: a guard in the group kills it when our end of a pipe
- *   closes. It comes first, and starts the command only once the journal knows the group (law 6, W25).
+ * - Nothing of its group outlives this process either, SIGKILL included: a guard in the group kills it when our end of a
+ *   pipe closes. It comes first, and starts the command only once the journal knows the group (law 6, W25).
+ * - What left the group outlives a SIGKILL of this process; what cleared its environment as well is not found at all.
  * - A command has ended when its group is gone (W26). Its exit and its time limit exclude each other: the first one counts.
  */
 import { randomUUID } from "node:crypto"

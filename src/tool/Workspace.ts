@@ -24,6 +24,13 @@ export class OutsideWorkspace extends Schema.TaggedError<OutsideWorkspace>()("Ou
   }
 }
 
+/** The path leads to a file that the program keeps for itself. Nothing was read or written. */
+export class ReservedPath extends Schema.TaggedError<ReservedPath>()("ReservedPath", { path: Schema.String }) {
+  override get message() {
+    return `${this.path} belongs to the journal of this program; no tool may read or write it.`
+  }
+}
+
 /** The path leads nowhere that can be told: too many links, no right to look, no path at all. */
 export class UnresolvedPath extends Schema.TaggedError<UnresolvedPath>()("UnresolvedPath", {
   path: Schema.String,
@@ -50,11 +57,11 @@ export class Workspace extends Context.Tag("daybook/tool/Workspace")<
     /** The root folder, absolute and without links. */
     readonly root: string
     /** Where a path leads, relative to the root; the file itself and folders above it need not exist yet. */
-    readonly resolve: (path: string) => Effect.Effect<string, OutsideWorkspace | UnresolvedPath>
+    readonly resolve: (path: string) => Effect.Effect<string, OutsideWorkspace | ReservedPath | UnresolvedPath>
   }
 >() {}
 
-const make = Effect.fnUntraced(function* (folder: string) {
+const make = Effect.fnUntraced(function* (folder: string, reserved: ReadonlyArray<string>) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const root = yield* Effect.mapError(
@@ -91,14 +98,24 @@ const make = Effect.fnUntraced(function* (folder: string) {
         follow(path.resolve(root, given), maxLinks),
         (error) => new UnresolvedPath({ path: given, detail: typeof error === "string" ? error : reasonOf(error) })
       )
-      return inside(target) ? target : yield* new OutsideWorkspace({ path: given, workspace: root })
+      if (!inside(target)) return yield* new OutsideWorkspace({ path: given, workspace: root })
+      for (const kept of reserved)
+        if (isKept(target, yield* Effect.orElseSucceed(follow(path.resolve(root, kept), maxLinks), () => kept)))
+          return yield* new ReservedPath({ path: given })
+      return target
     })
   })
 })
 
-/** The workspace in that folder. Fails where there is none. */
-export const layer = (folder: string): Layer.Layer<Workspace, WorkspaceNotFound, FileSystem.FileSystem | Path.Path> =>
-  Layer.effect(Workspace, make(folder))
+/**
+ * The workspace in that folder. Fails where there is none. `reserved` are files and folders that it keeps from the tools: a
+ * database with what lies beside it under its name, a folder with all in it.
+ */
+export const layer = (
+  folder: string,
+  reserved: ReadonlyArray<string> = []
+): Layer.Layer<Workspace, WorkspaceNotFound, FileSystem.FileSystem | Path.Path> =>
+  Layer.effect(Workspace, make(folder, reserved))
 
 /** Whether the file system refused because nothing is there. */
 export const isMissing = (error: PlatformError): boolean => error._tag === "SystemError" && error.reason === "NotFound"
@@ -119,6 +136,10 @@ export const reasonOf = (error: PlatformError): string => {
 }
 
 // internal
+
+/** A reserved path itself, what is in it, and what SQLite keeps beside it. */
+const isKept = (target: string, kept: string): boolean =>
+  target === kept || target.startsWith(`${kept}/`) || target.startsWith(`${kept}-`)
 
 /** As many as Linux follows. */
 const maxLinks = 40

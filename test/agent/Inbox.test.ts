@@ -117,6 +117,8 @@ describe("the inbox", () => {
         assert.deepInclude(yield* Effect.flip(agent.steer(input)), { reason: "used-id" })
         const ours = { id: MessageId.make("t7s1"), text: "x" }
         assert.deepInclude(yield* Effect.flip(agent.inject(ours)), { reason: "used-id" })
+        for (const id of ["", "x\ud800"])
+          assert.deepInclude(yield* Effect.flip(agent.inject({ id: id as MessageId, text: "x" })), { reason: "bad-id" })
         assert.strictEqual((yield* world.requests).length, 1)
       })
   )
@@ -281,6 +283,37 @@ describe("the inbox", () => {
       assert.isTrue(Exit.isFailure(yield* Fiber.join(broken)))
       assert.isAbove(yield* Fiber.join(others), 5)
       assert.match(yield* world.shorthand, /TR\(c0\).*T>\(completed\)$/)
+    })
+  )
+
+  it.scoped("Q05: an open during the teardown of a turn waits until that has settled", () =>
+    Effect.gen(function* () {
+      const running = yield* Deferred.make<void>()
+      const gate = yield* Deferred.make<void>()
+      const world = yield* World.make({
+        scripts: [call(["look", { id: "slow to stop" }])],
+        body: () =>
+          Effect.onInterrupt(Effect.zipRight(Deferred.succeed(running, undefined), Effect.never), () =>
+            Deferred.await(gate)
+          )
+      })
+      const scope = yield* Scope.make()
+      const agent = yield* Scope.extend(world.open(), scope)
+      yield* agent.followup("go")
+      yield* Deferred.await(running)
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* Effect.replicateEffect(Effect.yieldNow(), 5)
+      const second = yield* Effect.fork(world.open())
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      assert.isTrue(Option.isNone(yield* Fiber.poll(second)))
+      yield* Deferred.succeed(gate, undefined)
+      yield* Fiber.join(closing)
+      assert.deepStrictEqual(yield* Effect.flatMap(Fiber.join(second), (again) => again.status), {
+        _tag: "Idle",
+        parked: 0
+      })
+      assert.isFalse(yield* agent.remove(MessageId.make("none")))
+      assert.deepStrictEqual(yield* agent.cancel("user"), { _tag: "Idle", dropped: [], durable: true })
     })
   )
 

@@ -74,6 +74,54 @@ describe("streaming", () => {
     })
   )
 
+  it.scoped("D01 W06: the 50 ms of a run begin with its own first delta, not with that of an earlier run", () =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<void>()
+      const settled = Effect.replicateEffect(Effect.yieldNow(), 50)
+      const world = yield* World.make({
+        scripts: [[send(delta("a")), wait(Deferred.await(gate)), send(delta("b")), wait(Effect.never)]]
+      })
+      const agent = yield* world.open()
+      yield* Effect.zipRight(agent.followup("go"), settled)
+      yield* Effect.zipRight(TestClock.adjust(50), settled)
+      assert.deepStrictEqual(runs(yield* world.log), ["text:a"])
+      yield* Effect.zipRight(TestClock.adjust(30), settled)
+      yield* Effect.zipRight(Deferred.succeed(gate, undefined), settled)
+      yield* Effect.zipRight(TestClock.adjust(49), settled)
+      assert.deepStrictEqual(runs(yield* world.log), ["text:a"])
+      yield* Effect.zipRight(TestClock.adjust(1), settled)
+      assert.deepStrictEqual(runs(yield* world.log), ["text:a", "text:b"])
+      yield* agent.cancel("user")
+    })
+  )
+
+  it.scoped("D01 W06: a block's end ends its run, and what says nothing is not shown", () =>
+    Effect.gen(function* () {
+      const gate = yield* Deferred.make<void>()
+      const ended = send(delta("a"), { type: "end", index: 0 })
+      const world = yield* World.make({
+        scripts: [[ended, wait(Deferred.await(gate)), send(delta("b", 1), delta("", 1), finish)]]
+      })
+      const agent = yield* world.open()
+      const shown: Array<ChatChunk> = []
+      yield* agent.events.pipe(
+        Stream.runForEach((item) => Effect.sync(() => (item.type === "delta" ? shown.push(item.chunk) : 0))),
+        Effect.fork
+      )
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      yield* agent.followup("go")
+      yield* Effect.replicateEffect(Effect.yieldNow(), 50)
+      assert.deepStrictEqual(runs(yield* world.log), ["text:a"])
+      yield* Effect.zipRight(Deferred.succeed(gate, undefined), agent.idle)
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      assert.deepStrictEqual(runs(yield* world.log), ["text:a", "text:b"])
+      assert.deepStrictEqual(
+        shown.map((chunk) => chunk.type),
+        ["text", "end", "text", "finish"]
+      )
+    })
+  )
+
   it.scoped(
     "D02 D09 law 1: what streamed before a cancel is an interrupted answer, and stands in the next request",
     () =>

@@ -9,7 +9,8 @@ import * as TestClock from "effect/TestClock"
 import type { Agent } from "../../src/agent/Agent.ts"
 import { HookFailed } from "../../src/agent/Hooks.ts"
 import { type EventOf, type StoredEvent, type StoredOf, sourceSeqs } from "../../src/domain/Event.ts"
-import { text } from "../../src/domain/Message.ts"
+import { MessageId } from "../../src/domain/Ids.ts"
+import { text, type UserMessage } from "../../src/domain/Message.ts"
 import { call, die, fail, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
 import * as World from "../support/World.ts"
@@ -134,6 +135,45 @@ describe("a turn", () => {
       })
       yield* prompt(yield* world.open(), "nothing")
       assert.strictEqual(yield* world.shorthand, "in+ T<1 in- T>(completed)")
+    })
+  )
+
+  it.scoped(
+    "law 1: a hook that enters a message twice, at once or again later, fails its turn before anything is sent",
+    () =>
+      Effect.gen(function* () {
+        const fixed = {
+          id: MessageId.make("fixed"),
+          role: "user",
+          source: { kind: "prompt" },
+          content: [text("hi")]
+        } as const
+        for (const entering of [
+          (offered: ReadonlyArray<UserMessage>) => [...offered, ...offered],
+          (offered: ReadonlyArray<UserMessage>) => [...offered, fixed]
+        ]) {
+          const world = yield* World.make({
+            scripts: [say("ok")],
+            hooks: {
+              preStep: (_place, offered) => Effect.succeed({ _tag: "Enter", messages: entering(offered) })
+            },
+            unchecked: true
+          })
+          const agent = yield* world.open()
+          yield* prompt(agent, "one")
+          yield* prompt(agent, "two")
+          assert.strictEqual(ending(yield* world.log)?.kind, "error")
+          assert.isAtMost((yield* world.requests).length, 1)
+        }
+      })
+  )
+
+  it.scoped("O-O1 O-O2: ill-formed text of a failure is stored well-formed", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [[fail("QUOTA", "half \ud83d and \0")]] })
+      yield* prompt(yield* world.open(), "go")
+      const end = ending(yield* world.log)
+      assert.strictEqual(end?.kind === "error" ? end.error.message : "", "half \uFFFD and \uFFFD")
     })
   )
 
@@ -405,6 +445,189 @@ describe("a turn", () => {
       )
       assert.strictEqual((yield* world.requests).length, 6)
       assert.strictEqual(ending(log)?.kind, "error")
+    })
+  )
+
+  it.scoped("A21 O02: the request-error hook may retry what the policy would not, or give up what it would retry", () =>
+    Effect.gen(function* () {
+      for (const [decision, reason, requests] of [
+        ["retry", "QUOTA", 2],
+        ["give-up", "SERVER", 1],
+        ["policy", "QUOTA", 1]
+      ] as const) {
+        const world = yield* World.make({
+          scripts: [[fail(reason)], say("found")],
+          hooks: { requestError: () => Effect.succeed(decision) }
+        })
+        const agent = yield* world.open()
+        yield* agent.followup("go")
+        const idle = yield* Effect.fork(agent.idle)
+        yield* TestClock.adjust("1 minute")
+        yield* Fiber.join(idle)
+        assert.strictEqual((yield* world.requests).length, requests, decision)
+      }
+    })
+  )
+
+  it.scoped("A08 A12 D14: a hook that fails after a failed attempt leaves its chunks once", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [[send({ type: "text", index: 0, text: "lost" }), fail("SERVER")]],
+        hooks: { requestError: () => Effect.die(new Error("broken")) }
+      })
+      yield* prompt(yield* world.open(), "go")
+      assert.strictEqual(yield* world.shorthand, "in+ T<1 in- S<1 UM RH(initial) ck S>1 T>(error)")
+      assert.strictEqual(of(yield* world.log, "assistant/chunk").length, 1)
+    })
+  )
+
+  it.scoped("A07: a step that a hook refuses after tools ran ends the turn blocked, with its steps closed", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [call(["look", { id: "a" }])],
+        hooks: {
+          preStep: ({ step }, messages) =>
+            Effect.succeed(step === 1 ? { _tag: "Enter", messages } : { _tag: "Reject", message: "enough" })
+        }
+      })
+      yield* prompt(yield* world.open(), "go")
+      assert.match(yield* world.shorthand, /TR\(c0\) S>1 T>\(blocked\)$/)
+    })
+  )
+
+  it.scoped("A14 A07: a cut turn that is blocked afterwards says so", () =>
+    Effect.gen(function* () {
+      const holder = yield* Deferred.make<Agent>()
+      const cut = send({ type: "text", index: 0, text: "so" }, { type: "finish", reason: "max-tokens" })
+      const world = yield* World.make({
+        scripts: [[cut]],
+        hooks: {
+          preStep: ({ step }, messages) =>
+            Effect.succeed(step === 1 ? { _tag: "Enter", messages } : { _tag: "Reject", message: "enough" }),
+          stopping: () => Effect.orDie(Effect.flatMap(Deferred.await(holder), (agent) => agent.steer("more")))
+        }
+      })
+      const agent = yield* world.open()
+      yield* Deferred.succeed(holder, agent)
+      yield* prompt(agent, "go")
+      assert.deepStrictEqual(ending(yield* world.log), { kind: "blocked", message: "enough" })
+    })
+  )
+
+  it.scoped("A05 B03: the stopping hook is asked also where the last boundary let nothing enter", () =>
+    Effect.gen(function* () {
+      const holder = yield* Deferred.make<Agent>()
+      const asked = yield* Ref.make(0)
+      const inject = Effect.flatMap(Deferred.await(holder), (agent) => Effect.orDie(agent.inject("x")))
+      const world = yield* World.make({
+        scripts: [[wait(inject), ...say("one")]],
+        hooks: {
+          preStep: ({ step }, messages) => Effect.succeed({ _tag: "Enter", messages: step === 1 ? messages : [] }),
+          stopping: () => Ref.update(asked, (n) => n + 1)
+        }
+      })
+      const agent = yield* world.open()
+      yield* Deferred.succeed(holder, agent)
+      yield* prompt(agent, "go")
+      assert.match(yield* world.shorthand, /S>1 in- T>\(completed\)$/)
+      assert.strictEqual(yield* Ref.get(asked), 1)
+    })
+  )
+
+  it.scoped("A16 B03: input that waits does not keep a concluded turn going", () =>
+    Effect.gen(function* () {
+      const holder = yield* Deferred.make<Agent>()
+      const inject = Effect.orDie(Effect.flatMap(Deferred.await(holder), (agent) => agent.inject("x")))
+      const world = yield* World.make({
+        scripts: [call(["look", { id: "a" }]), say("never")],
+        body: () => Effect.flatMap(ToolCall, (it) => Effect.as(Effect.zipRight(inject, it.conclude), "done"))
+      })
+      const agent = yield* world.open()
+      yield* Deferred.succeed(holder, agent)
+      yield* prompt(agent, "go")
+      assert.match(yield* world.shorthand, /TR\(c0\) S>1 T>\(completed\)$/)
+      assert.strictEqual((yield* agent.pending).length, 1)
+    })
+  )
+
+  it.scoped("A05 W32: after tools a step follows, also where the hook lets nothing enter", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({
+        scripts: [call(["look", { id: "a" }]), say("done")],
+        hooks: {
+          preStep: ({ step }, messages) => Effect.succeed({ _tag: "Enter", messages: step === 1 ? messages : [] })
+        }
+      })
+      yield* prompt(yield* world.open(), "go")
+      assert.match(yield* world.shorthand, /S>1 S<2 ck AM S>2 T>\(completed\)$/)
+    })
+  )
+
+  it.scoped("R8: what is removed while the hook decides is neither claimed nor told of; the rest enters", () =>
+    Effect.gen(function* () {
+      const holder = yield* Deferred.make<Agent>()
+      const world = yield* World.make({
+        scripts: [say("ok")],
+        hooks: {
+          preStep: (_, messages) =>
+            Effect.gen(function* () {
+              const [first] = messages
+              const agent = yield* Deferred.await(holder)
+              if (first !== undefined) yield* Effect.orDie(agent.remove(first.id))
+              return { _tag: "Enter", messages } as const
+            })
+        }
+      })
+      const agent = yield* world.open()
+      const claimed = yield* Ref.make<ReadonlyArray<string>>([])
+      yield* agent.events.pipe(
+        Stream.runForEach((item) =>
+          item.type === "claimed" ? Ref.update(claimed, (all) => [...all, ...item.ids]) : Effect.void
+        ),
+        Effect.fork
+      )
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      const gone = yield* agent.inject("gone")
+      const kept = yield* agent.followup("kept")
+      yield* Deferred.succeed(holder, agent)
+      yield* agent.idle
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      assert.deepStrictEqual(yield* Ref.get(claimed), [kept])
+      assert.notInclude(yield* Ref.get(claimed), gone)
+      assert.deepStrictEqual(
+        of(yield* world.log, "user/message").map((event) => event.data.content),
+        [[text("kept")]]
+      )
+    })
+  )
+
+  it.scoped("P07: options hold for the first request of an owner, the restored log only where there are none", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [say("1"), say("2"), say("3")] })
+      const other = { provider: "scripted", model: "other" }
+      yield* Effect.scoped(Effect.flatMap(world.open(), (agent) => prompt(agent, "1")))
+      yield* Effect.scoped(Effect.flatMap(world.open({ config: other }), (agent) => prompt(agent, "2")))
+      const bare = yield* world.sessions.acquire(World.id, { cwd: "/workspace", create: "never" }).pipe(Effect.scoped)
+      assert.deepStrictEqual(bare.unsafeState().header?.data.config, other)
+      assert.deepStrictEqual(
+        (yield* world.requests).map((request) => request.config.model),
+        ["script", "other"]
+      )
+    })
+  )
+
+  it.scoped("A20: an empty provider or model is none", () =>
+    Effect.gen(function* () {
+      for (const config of [
+        { provider: "", model: "m" },
+        { provider: "p", model: "" }
+      ]) {
+        const world = yield* World.make({})
+        const agent = yield* world.open({ config })
+        yield* prompt(agent, "go")
+        const end = ending(yield* world.log)
+        assert.include(end?.kind === "error" ? end.error.message : "", config.model === "" ? "model" : "provider")
+      }
     })
   )
 

@@ -1,21 +1,30 @@
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { JournalFull } from "../../src/domain/Errors.ts"
-import type { SessionEvent } from "../../src/domain/Event.ts"
-import { CallId, MessageId, SessionId } from "../../src/domain/Ids.ts"
+import * as TestClock from "effect/TestClock"
+import { JournalFull, SeqConflict } from "../../src/domain/Errors.ts"
+import type { SessionEvent, StoredEvent } from "../../src/domain/Event.ts"
+import { answerId, CallId, callId, MessageId, SessionId } from "../../src/domain/Ids.ts"
 import { text } from "../../src/domain/Message.ts"
 import type { FeedItem } from "../../src/domain/Notice.ts"
+import { answerCalls } from "../../src/domain/Results.ts"
 import { requestMessages } from "../../src/domain/SessionState.ts"
+import * as Journal from "../../src/journal/Journal.ts"
 import { call, type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import * as Feed from "../../src/session/Feed.ts"
+import { Reaper } from "../../src/session/Reaper.ts"
+import * as Repair from "../../src/session/Repair.ts"
+import * as Sessions from "../../src/session/Sessions.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
 import * as World from "../support/World.ts"
 
@@ -29,6 +38,14 @@ const injected = (n: number): SessionEvent => ({
     inserted: [{ id: MessageId.make(`m${n}`), role: "user", source: { kind: "inject" }, content: [text(`${n}`)] }]
   }
 })
+
+/** The nth event of a log that only opens and closes turns: cheap, however many there are. */
+const boundary = (n: number): SessionEvent => {
+  const turn = Math.floor(n / 2) + 1
+  return n % 2 === 0
+    ? { type: "turn/start", data: { turn } }
+    : { type: "turn/end", data: { turn, reason: { kind: "completed" } } }
+}
 
 const acquire = (world: World.World, id = World.id) =>
   world.sessions.acquire(id, { cwd: "/workspace", create: "if-absent" })
@@ -281,7 +298,7 @@ describe("a session", () => {
       const writing = yield* Effect.fork(
         Effect.forEach(
           Array.from({ length: 6000 }, (_, n) => n),
-          (n) => session.append(() => [injected(n)]),
+          (n) => session.append(() => [boundary(n)]),
           {
             discard: true
           }
@@ -331,7 +348,281 @@ describe("a session", () => {
   )
 })
 
+describe("taking a session", () => {
+  const answer: SessionEvent = {
+    type: "assistant/message",
+    data: {
+      turn: 1,
+      step: 1,
+      message: {
+        id: answerId(1, 1),
+        role: "assistant",
+        source: World.config,
+        content: [0, 1].map((n) => ({ type: "tool-call", callId: callId(1, 1, n), name: "bash", arguments: "{}" }))
+      },
+      finish: "tool-calls"
+    }
+  }
+  const process = (n: number): SessionEvent => ({
+    type: "tool/process",
+    data: { turn: 1, step: 1, callId: callId(1, 1, n), pgid: 100 + n, startTime: `${n}`, bootId: "b" }
+  })
+  const open: ReadonlyArray<SessionEvent> = [
+    { type: "turn/start", data: { turn: 1 } },
+    { type: "step/start", data: { turn: 1, step: 1 } },
+    answer,
+    ...[0, 1].map(
+      (n): SessionEvent => ({
+        type: "tool/call",
+        data: { turn: 1, step: 1, callId: callId(1, 1, n), name: "bash", arguments: "{}" }
+      })
+    ),
+    process(0),
+    process(1)
+  ]
+
+  /** Sessions over a journal, with a reaper that notes what it is asked to end. */
+  const reaping = (journal: Context.Tag.Service<Journal.Journal>, reaped: Array<number>) =>
+    Layer.build(
+      Sessions.layer.pipe(
+        Layer.provide(
+          Layer.mergeAll(
+            Layer.succeed(Journal.Journal, journal),
+            Repair.layer,
+            NodeFileSystem.layer,
+            Layer.succeed(Reaper, {
+              reap: (processes) =>
+                Effect.sync(() => {
+                  reaped.push(...processes.map((process) => process.pgid))
+                  return []
+                })
+            })
+          )
+        )
+      )
+    ).pipe(Effect.map((context) => Context.get(context, Sessions.Sessions)))
+
+  /** A session whose owner died with a step open, one of its two calls answered. */
+  const dead = Effect.gen(function* () {
+    const world = yield* World.make({ unchecked: true }) // its log has no header
+    yield* TestClock.setTime(5_000)
+    yield* Effect.scoped(
+      Effect.gen(function* () {
+        const session = yield* acquire(world)
+        yield* session.append(() => open)
+        yield* session.append((state) =>
+          answerCalls(state, (call) =>
+            call.block.callId.endsWith("c0") ? { content: [text("ok")], isError: false } : undefined
+          )
+        )
+        yield* session.barrier
+        session.unsafeBreak(new Error("the host died"))
+      })
+    )
+    yield* TestClock.setTime(90_000)
+    return world
+  })
+
+  it.scoped("W25: what unanswered calls left running is ended first, what answered ones started is not touched", () =>
+    Effect.gen(function* () {
+      const world = yield* dead
+      const reaped: Array<number> = []
+      const sessions = yield* reaping(world.journal, reaped)
+      yield* sessions.acquire(World.id, { cwd: "/", create: "never" })
+      assert.deepStrictEqual(reaped, [101])
+    })
+  )
+
+  it.scoped("law 8: what repair adds carries the time of the last real event", () =>
+    Effect.gen(function* () {
+      const world = yield* dead
+      const before = (yield* world.log).length
+      yield* acquire(world)
+      const added = (yield* world.log).slice(before)
+      assert.strictEqual(World.shorthand(added), "TR(c1) S>1 T>(interrupted)")
+      assert.deepStrictEqual([...new Set(added.map((event) => event.time))], [5_000])
+    })
+  )
+
+  it.scoped("R13 R14: a log that moves while it is taken is loaded and closed again", () =>
+    Effect.gen(function* () {
+      const world = yield* dead
+      let moves = 2
+      const sessions = yield* reaping(
+        {
+          ...world.journal,
+          take: (request) =>
+            moves-- > 0
+              ? Effect.fail(new SeqConflict({ sessionId: World.id, head: request.head }))
+              : world.journal.take(request)
+        },
+        []
+      )
+      const session = yield* sessions.acquire(World.id, { cwd: "/", create: "never" })
+      assert.isUndefined(session.unsafeState().brackets.open)
+    })
+  )
+
+  it.scoped("Q07: a log that ends before its record says is corrupt, and nothing is written", () =>
+    Effect.gen(function* () {
+      const world = yield* dead
+      const before = yield* world.log
+      const sessions = yield* reaping(
+        {
+          ...world.journal,
+          read: (id, range) => Effect.map(world.journal.read(id, range), (events) => events.slice(0, -1))
+        },
+        []
+      )
+      const error = yield* Effect.flip(Effect.scoped(sessions.acquire(World.id, { cwd: "/", create: "never" })))
+      assert.strictEqual(error._tag, "JournalCorrupt")
+      assert.deepStrictEqual(yield* world.log, before)
+    })
+  )
+
+  it.scoped("R14: leaving gives the lease back, also after a failed write", () =>
+    Effect.gen(function* () {
+      const world = yield* dead
+      assert.isTrue(Option.isNone((yield* world.journal.find(World.id)).owner))
+      yield* Effect.scoped(acquire(world))
+      assert.isTrue(Option.isNone((yield* world.journal.find(World.id)).owner))
+    })
+  )
+})
+
+describe("a broken or released session", () => {
+  it.scoped("W16: whoever waits for the disk is told when the session breaks, and the first cause stands", () =>
+    Effect.gen(function* () {
+      const held = yield* HeldJournal.make
+      const world = yield* World.make({ journal: held.layer })
+      const session = yield* acquire(world)
+      yield* held.gate.close
+      yield* session.append(() => [injected(0)])
+      const waiting = yield* Effect.fork(session.barrier)
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      const first = session.unsafeBreak(new Error("first"))
+      assert.strictEqual(session.unsafeBreak(new Error("second")), first)
+      assert.strictEqual(yield* Effect.flip(Fiber.join(waiting)), first)
+      assert.strictEqual(yield* session.broken, first)
+      assert.strictEqual(yield* Effect.flip(session.barrier), first)
+      assert.strictEqual(yield* Effect.flip(session.append(() => [injected(1)])), first)
+      yield* held.gate.open
+    })
+  )
+
+  it.scoped("J18: a barrier returns only when everything before its own call is durable", () =>
+    Effect.gen(function* () {
+      const held = yield* HeldJournal.make
+      const world = yield* World.make({ journal: held.layer })
+      const session = yield* acquire(world)
+      yield* held.gate.close
+      yield* session.append(() => [injected(0)])
+      const early = yield* Effect.fork(session.barrier)
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20) // the first commit is under way, and waits
+      yield* session.append(() => [injected(1)])
+      const stored = yield* Effect.fork(
+        Effect.zipRight(
+          session.barrier,
+          Effect.map(world.log, (log) => log.length)
+        )
+      )
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      yield* held.gate.open
+      assert.strictEqual(yield* Fiber.join(early), 1)
+      assert.strictEqual(yield* Fiber.join(stored), 2)
+    })
+  )
+
+  it.scoped(
+    "I01: nothing is appended to a session that was released, and its feed ends, for late subscribers too",
+    () =>
+      Effect.gen(function* () {
+        const world = yield* World.make({})
+        const scope = yield* Scope.make()
+        const session = yield* Scope.extend(acquire(world), scope)
+        const before = yield* Effect.fork(Stream.runCollect(session.feed))
+        yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+        yield* session.append(() => [injected(0)])
+        yield* Scope.close(scope, Exit.void)
+        assert.strictEqual((yield* Effect.flip(session.append(() => [injected(1)])))._tag, "SessionBroken")
+        const items = Array.from(yield* Fiber.join(before))
+        assert.deepStrictEqual(
+          items.map((item) => item.type),
+          ["event"]
+        )
+        assert.strictEqual((yield* Stream.runCollect(session.feed)).length, 0)
+        assert.strictEqual((yield* world.log).length, 1)
+      })
+  )
+})
+
 describe("the feed", () => {
+  /** A feed over a log of `count` events; what is durable is said by hand. */
+  const feedOver = (count: number) => {
+    const log = Array.from({ length: count }, (_, seq): StoredEvent => ({ ...injected(seq), seq, time: 0 }))
+    let durable = 0
+    const feed = Feed.make({
+      durableHead: () => durable,
+      read: (from, limit) => Effect.sync(() => log.slice(from, Math.min(from + limit, count)))
+    })
+    const publish = (from: number, to: number) => {
+      durable = to
+      for (const event of log.slice(from, to)) feed.unsafePublish({ type: "event", event })
+    }
+    return { feed, publish }
+  }
+
+  const seqs = (items: Iterable<FeedItem>) =>
+    Array.from(items).flatMap((item) => (item.type === "event" ? [item.event.seq] : []))
+
+  it.scoped("O-A6: whoever lags reads page after page, and nothing twice that comes by the feed as well", () =>
+    Effect.gen(function* () {
+      const count = Feed.capacity * 3
+      const { feed, publish } = feedOver(count)
+      const go = yield* Effect.makeLatch(false)
+      const caughtUp = yield* Deferred.make<void>()
+      const reading = yield* feed.subscribe.pipe(
+        Stream.tap(() => go.await),
+        Stream.tap((item) =>
+          item.type === "event" && item.event.seq === count - 1 ? Deferred.succeed(caughtUp, undefined) : Effect.void
+        ),
+        Stream.runCollect,
+        Effect.fork
+      )
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      publish(0, count - 10)
+      yield* go.open
+      // the journal already holds the last ten: they are read before they are told of
+      yield* Deferred.await(caughtUp)
+      publish(count - 10, count)
+      feed.unsafeEnd()
+      const items = yield* Fiber.join(reading)
+      assert.deepStrictEqual(
+        seqs(items),
+        Array.from({ length: count }, (_, n) => n)
+      )
+    })
+  )
+
+  it.scoped("O-A6: an event is shown once it is durable, and not before", () =>
+    Effect.gen(function* () {
+      const held = yield* HeldJournal.make
+      const world = yield* World.make({ journal: held.layer })
+      const session = yield* acquire(world)
+      const seen = yield* Ref.make(0)
+      yield* Effect.fork(Stream.runForEach(session.feed, () => Ref.update(seen, (n) => n + 1)))
+      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
+      yield* held.gate.close
+      yield* session.append(() => [injected(0)])
+      yield* Effect.replicateEffect(Effect.yieldNow(), 50)
+      assert.strictEqual(yield* Ref.get(seen), 0)
+      yield* held.gate.open
+      yield* session.barrier
+      yield* Effect.replicateEffect(Effect.yieldNow(), 50)
+      assert.strictEqual(yield* Ref.get(seen), 1)
+    })
+  )
+
   it.scoped("every subscriber sees every durable event once and in order; who lags gets one notice", () =>
     Effect.gen(function* () {
       const world = yield* World.make({})
@@ -350,7 +641,7 @@ describe("the feed", () => {
       yield* Effect.yieldNow()
       yield* Effect.forEach(
         Array.from({ length: count }, (_, n) => n),
-        (n) => session.append(() => [injected(n)]),
+        (n) => session.append(() => [boundary(n)]),
         {
           discard: true
         }

@@ -55,6 +55,23 @@ describe("Workspace", () => {
     )
   )
 
+  it.live("law 7: the journal's own files are nobody's to read or write, by whatever path", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* Effect.flatMap(fs.makeTempDirectoryScoped(), fs.realPath)
+      yield* fs.makeDirectory(`${root}/.daybook`)
+      yield* fs.symlink(".daybook", `${root}/alias`)
+      const leads = (path: string) =>
+        Effect.provide(
+          Effect.flatMap(Workspace, (workspace) => workspace.resolve(path)),
+          WorkspaceModule.layer(root, [`${root}/a.db`, ".daybook"])
+        )
+      for (const path of ["a.db", "a.db-wal", ".daybook", ".daybook/daybook.db", "alias/daybook.db", "x/../a.db"])
+        assert.strictEqual((yield* Effect.flip(leads(path)))._tag, "ReservedPath", path)
+      assert.strictEqual(yield* leads("a.dbx"), `${root}/a.dbx`)
+    }).pipe(Effect.scoped, Effect.provide(node))
+  )
+
   it.live("a linked root is resolved; a root that is no folder is refused", () =>
     Effect.gen(function* () {
       const fs = yield* FileSystem.FileSystem
