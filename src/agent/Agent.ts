@@ -11,7 +11,7 @@ import * as Fiber from "effect/Fiber"
 import * as FiberRef from "effect/FiberRef"
 import { globalValue } from "effect/GlobalValue"
 import * as Option from "effect/Option"
-import type { Scope } from "effect/Scope"
+import * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import {
   type AgentDisposed,
@@ -145,14 +145,19 @@ const canceller = (machine: Machine.Machine) => {
   })
 }
 
-/** Ends the running turn and waits for its end. Dies where that turn itself would have to wait. */
-const dispose = (machine: Machine.Machine) =>
+/**
+ * Ends the running turn, waits for its end, and stops the driver. Dies where that turn itself would have to wait: the turn
+ * then goes down without its session, and the next owner closes it.
+ */
+const dispose = (machine: Machine.Machine, driver: Fiber.Fiber<never>) =>
   Effect.gen(function* () {
     const running = Machine.dispose(machine)
-    if (Option.isNone(running)) return
-    if (yield* isInside(running.value.live))
+    if (Option.isSome(running) && (yield* isInside(running.value.live))) {
+      yield* Fiber.interruptFork(driver)
       return yield* Effect.die(new InsideTurn({ sessionId: machine.session.id, operation: "leaving the agent" }))
-    yield* Deferred.await(running.value.rest)
+    }
+    if (Option.isSome(running)) yield* Deferred.await(running.value.rest)
+    yield* Fiber.interrupt(driver)
   })
 
 const idle = (machine: Machine.Machine): Effect.Effect<Machine.IdleReport, InsideTurn> =>
@@ -165,13 +170,19 @@ const idle = (machine: Machine.Machine): Effect.Effect<Machine.IdleReport, Insid
   })
 
 /** The agent of a session, until the scope closes; closing it ends the running turn and waits for its end. */
-export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<Agent, never, Scope> {
+export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<Agent, never, Scope.Scope> {
   const { session } = loop
   const machine = Machine.make(session, yield* Effect.makeLatch(false))
   const watch = Effect.map(session.broken, (error) => Machine.broken(machine, error))
-  yield* Effect.forkScoped(Effect.interruptible(drive(machine, loop)))
   yield* Effect.forkScoped(Effect.interruptible(watch))
-  yield* Effect.addFinalizer(() => dispose(machine))
+  // Not a fiber of the scope: a scope that is left from inside a turn must not wait for that turn. And added to the scope
+  // itself: `Effect.addFinalizer` runs with the fiber refs of this moment, and could not tell whose turn it runs in.
+  const scope = yield* Effect.scope
+  yield* Effect.uninterruptible(
+    Effect.flatMap(Effect.forkDaemon(Effect.interruptible(drive(machine, loop))), (driver) =>
+      Scope.addFinalizer(scope, dispose(machine, driver))
+    )
+  )
   return {
     sessionId: session.id,
     followup: sender(machine, "followup"),

@@ -5,7 +5,7 @@
  * - What is pending joins the log before anything that follows it, also when the stream is cut.
  */
 import * as Cause from "effect/Cause"
-import type * as Chunk from "effect/Chunk"
+import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as List from "effect/List"
 import * as Option from "effect/Option"
@@ -79,6 +79,14 @@ const normalized = (stream: Stream.Stream<Chunks.ChatChunk, ChatError>): Stream.
     )
   )
 
+/** What a faulty adapter sends is a failure of the model, and never reaches the log. */
+const checked = (stream: Stream.Stream<Chunks.ChatChunk, ChatError>): Stream.Stream<Chunks.ChatChunk, ChatError> =>
+  Stream.mapChunksEffect(stream, (chunks) =>
+    Chunk.every(chunks, Chunks.isChunk)
+      ? Effect.succeed(chunks)
+      : Effect.fail(new ChatError({ reason: "MALFORMED", message: "the model's adapter sent what is no chunk" }))
+  )
+
 const messageOf = (defect: unknown): string => (defect instanceof Error ? defect.message : String(defect))
 
 /**
@@ -96,7 +104,7 @@ export const receive = (
       const pending = yield* Effect.makeLatch(false)
       // it fails only when the session is broken, and then the next append below fails too
       yield* Effect.forkScoped(Effect.ignore(clockwork(session, attempt, pending)))
-      yield* Stream.runForEachChunk(normalized(stream), (chunks) =>
+      yield* Stream.runForEachChunk(normalized(checked(stream)), (chunks) =>
         Effect.suspend(() => {
           const ended = take(attempt, chunks, (chunk) => session.unsafeNotify({ type: "delta", turn, step, chunk }))
           if (attempt.runs.open !== undefined) pending.unsafeOpen()

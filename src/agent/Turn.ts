@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import { SessionBroken } from "../domain/Errors.ts"
+import type { SessionBroken } from "../domain/Errors.ts"
 import type { SessionEvent } from "../domain/Event.ts"
 import * as Inbox from "../domain/Inbox.ts"
 import * as Results from "../domain/Results.ts"
@@ -125,11 +125,6 @@ const closing =
     ]
   }
 
-const isBroken = (exit: Exit.Exit<unknown, Step.StepError>): Option.Option<SessionBroken> =>
-  Exit.isFailure(exit)
-    ? Option.filter(Cause.failureOption(exit.cause), (error) => error instanceof SessionBroken)
-    : Option.none()
-
 /**
  * Runs a turn whose `turn/start` is in the log. To be forked while uninterruptible; `restore` opens its one window.
  * `decided` records the ending, once: from then on a cancel changes nothing. The end is durable on return. Fails only
@@ -143,8 +138,8 @@ export const run = Effect.fnUntraced(function* (
 ): Effect.fn.Return<TurnEnding, SessionBroken> {
   const { session } = loop
   const exit = yield* Effect.exit(restore(body(loop, live)))
-  const broken = isBroken(exit)
-  if (Option.isSome(broken)) return yield* broken.value
+  // a broken session decides nothing: there is no end to write
+  yield* session.append(() => [])
   const ending = endingOf(live, session.unsafeState().brackets.open?.cut === true, exit)
   decided(ending)
   yield* session.append(closing(live, ending))

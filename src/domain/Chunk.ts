@@ -4,8 +4,9 @@
  * - `ChatChunk` is one delta as it arrives; `RunChunk` is a run of one block's deltas joined, the journal's form.
  * - Joining runs and then assembling gives the same answer as assembling every delta.
  */
+import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import { Json } from "../internal/Json.ts"
+import { Json, snapshot } from "../internal/Json.ts"
 import { Usage } from "./Message.ts"
 
 /** The provider's number of a block; blocks are ordered by first appearance. */
@@ -42,6 +43,31 @@ export interface Finish {
 }
 
 export type ChatChunk = RunChunk | BlockEnd | Finish
+
+const isUsage = Schema.is(Usage)
+
+/** Whether a value is a chunk at all. By hand, because it is asked of every delta. */
+export const isChunk = (value: ChatChunk): boolean => {
+  if ("index" in value && !Number.isInteger(value.index)) return false
+  switch (value.type) {
+    case "text":
+    case "reasoning":
+      return typeof value.text === "string"
+    case "tool-call":
+      return [value.arguments, value.id ?? "", value.name ?? ""].every((part) => typeof part === "string")
+    case "blob":
+      return Either.isRight(snapshot(value.blob))
+    case "usage":
+      return isUsage(value.usage)
+    case "end":
+      return true
+    case "finish":
+      return typeof value.reason === "string"
+    default:
+      // what the types rule out is what a faulty adapter sends
+      return false
+  }
+}
 
 /** A run that is still open: deltas of one block, joined. It is filled in place by `RunBuffer` and by nothing else. */
 interface OpenRun {

@@ -113,6 +113,9 @@ export const make = (
   const brokenSignal = Deferred.unsafeMake<SessionBroken>(ownerless)
   let state = taken.state
   let durable = state.head
+  /** The state at the durable head, and at the head that is on its way to the disk. */
+  let kept = state
+  let leaving = state
   const backlog: Array<StoredEvent> = []
   let waiters: ReadonlyArray<Waiter> = []
   let broken: SessionBroken | undefined
@@ -123,6 +126,7 @@ export const make = (
     if (broken !== undefined) return broken
     const error = new SessionBroken({ sessionId: id, durableHead: durable, cause })
     broken = error
+    state = kept
     backlog.length = 0
     for (const waiter of waiters) Deferred.unsafeDone(waiter.done, Effect.fail(error))
     waiters = []
@@ -132,11 +136,13 @@ export const make = (
   }
 
   const client: Client = {
-    waiting: () =>
-      backlog.length === 0
-        ? undefined
-        : { id, head: durable, epoch: taken.epoch, events: [...backlog], summary: state.summary },
+    waiting: () => {
+      if (backlog.length === 0) return undefined
+      leaving = state
+      return { id, head: durable, epoch: taken.epoch, events: [...backlog], summary: state.summary }
+    },
     stored: (head) => {
+      kept = leaving
       const events = backlog.splice(0, head - durable)
       durable = head
       const served = waiters.filter((waiter) => waiter.head <= head)

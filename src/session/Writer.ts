@@ -77,7 +77,9 @@ export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
     const commit = Effect.suspend(() => {
       const turns = collect()
       if (turns.length === 0) return Effect.void
-      return Effect.map(Effect.exit(store(turns.map((turn) => turn.append))), (exit) => settle(turns, exit))
+      return Effect.map(Effect.exit(Effect.suspend(() => store(turns.map((turn) => turn.append)))), (exit) =>
+        settle(turns, exit)
+      )
     })
 
     yield* Effect.forkScoped(

@@ -453,3 +453,25 @@ describe("disposal", () => {
     })
   )
 })
+
+describe("leaving the agent's scope from inside its turn", () => {
+  it.scoped("R12: dies with InsideTurn, and the next owner closes the turn", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const left = yield* Deferred.make<Exit.Exit<void>>()
+      const world: World.World = yield* World.make({
+        scripts: [call(["finish", { id: "a" }])],
+        body: () =>
+          Effect.as(
+            Effect.flatMap(Effect.exit(Scope.close(scope, Exit.void)), (exit) => Deferred.succeed(left, exit)),
+            "left"
+          )
+      })
+      const agent = yield* Scope.extend(world.open(), scope)
+      yield* agent.followup("go")
+      assert.isTrue(Exit.isFailure(yield* Deferred.await(left)))
+      yield* world.open()
+      assert.match(yield* world.shorthand, /TR\(c0\) S>1 T>\(interrupted\)$/)
+    })
+  )
+})

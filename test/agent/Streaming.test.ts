@@ -195,6 +195,30 @@ describe("streaming", () => {
     })
   )
 
+  it.scoped(
+    "law 3: what is no chunk is a failure of the model; the turn ends and the session lives, also when it is cancelled",
+    () =>
+      Effect.gen(function* () {
+        const odd: ReadonlyArray<unknown> = [
+          { type: "text", index: 0.5, text: "x" },
+          { type: "text", index: 0, text: 7 },
+          { type: "usage", usage: { inputTokens: Number.NaN, outputTokens: 1 } },
+          { type: "blob", index: 0, blob: () => 1 },
+          { type: "nothing" },
+          null
+        ]
+        for (const chunk of odd) {
+          // rubbish on purpose: what an adapter with a cast could send
+          const world = yield* World.make({ scripts: [[send(delta("a"), chunk as ChatChunk)], say("well")] })
+          const agent = yield* world.open()
+          yield* Effect.zipRight(agent.followup("go"), agent.idle)
+          assert.match(yield* world.shorthand, /S>1 T>\(error\)$/, JSON.stringify(chunk))
+          yield* Effect.zipRight(agent.followup("again"), agent.idle)
+          assert.match(yield* world.shorthand, /T>\(completed\)$/)
+        }
+      })
+  )
+
   it.live("W05: 50,000 deltas cost linear time, and rows by their bytes alone", () =>
     Effect.scoped(
       Effect.gen(function* () {

@@ -661,6 +661,33 @@ describe("a turn", () => {
     })
   )
 
+  it.scoped(
+    "D15 O09: a stream that dies or interrupts itself is a failed request: its hook is asked and may retry",
+    () =>
+      Effect.gen(function* () {
+        for (const broken of [die(new Error("adapter broke")), wait(Effect.interrupt)]) {
+          const reasons = yield* Ref.make<ReadonlyArray<string>>([])
+          const world = yield* World.make({
+            scripts: [[broken], say("found")],
+            hooks: {
+              requestError: (_, error) =>
+                Effect.as(
+                  Ref.update(reasons, (all) => [...all, error.reason]),
+                  "retry" as const
+                )
+            }
+          })
+          const agent = yield* world.open()
+          yield* agent.followup("go")
+          const idle = yield* Effect.fork(agent.idle)
+          yield* TestClock.adjust("1 minute")
+          yield* Fiber.join(idle)
+          assert.deepStrictEqual(yield* Ref.get(reasons), ["UNKNOWN"])
+          assert.deepStrictEqual(ending(yield* world.log), { kind: "completed" })
+        }
+      })
+  )
+
   it.scoped("P01 P08: the prompt is put together anew each step, and a change shows in the header", () =>
     Effect.gen(function* () {
       const sections = yield* Ref.make([

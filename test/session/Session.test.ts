@@ -182,6 +182,20 @@ describe("a session", () => {
     })
   )
 
+  it.scoped("W16 R11: a write that fails while the agent is idle breaks it, and says so", () =>
+    Effect.gen(function* () {
+      const held = yield* HeldJournal.make
+      const world = yield* World.make({ journal: held.layer })
+      const agent = yield* world.open()
+      held.failWith(full)
+      assert.strictEqual((yield* Effect.flip(agent.inject("lost")))._tag, "SessionBroken")
+      yield* Effect.replicateEffect(Effect.yieldNow(), 50)
+      assert.deepStrictEqual(yield* agent.status, { _tag: "Broken" })
+      assert.strictEqual((yield* Effect.flip(agent.resume))._tag, "SessionBroken")
+      assert.deepInclude(yield* agent.cancel("user"), { _tag: "Idle", durable: false })
+    })
+  )
+
   it.scoped("I08 I01 W24: an event that cannot stand there dies, and the log is as it was", () =>
     Effect.gen(function* () {
       const world = yield* World.make({})

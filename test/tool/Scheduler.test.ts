@@ -320,6 +320,30 @@ describe("tool groups", () => {
     })
   )
 
+  it.scoped(
+    "R4 R7 E14: a cancel after a fault keeps what settled early, and does not wait for bodies that it can stop",
+    () =>
+      Effect.gen(function* () {
+        const gate = yield* gates
+        const world = yield* World.make({
+          scripts: [call(...look("bad", "b", "c"))],
+          body: gate.body,
+          onCall: (block) =>
+            block.arguments.includes("bad") ? Effect.die(new Error("the pipeline broke")) : Effect.void
+        })
+        const agent = yield* world.open()
+        yield* agent.followup("go")
+        yield* gate.entered("b", "c")
+        yield* gate.letGo("b")
+        yield* settled(world, 1)
+        yield* others
+        yield* agent.cancel("user")
+        const log = yield* world.log
+        assert.match(World.shorthand(log), /TS\(c1\).* TR\(c0\) TR\(c1\) TR\(c2\) S>1 T>\(aborted\)$/)
+        assert.deepStrictEqual(codes(log).slice(1), [undefined, "TOOL_ABORTED"])
+      })
+  )
+
   it.scoped("E14 R6: after a fault no further call starts, although there is room for one", () =>
     Effect.gen(function* () {
       const gate = yield* gates
