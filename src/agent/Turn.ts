@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import { unanswered } from "../domain/Brackets.ts"
 import type { SessionBroken } from "../domain/Errors.ts"
 import type { SessionEvent } from "../domain/Event.ts"
 import * as Inbox from "../domain/Inbox.ts"
@@ -90,10 +91,20 @@ const failureOf = (cause: Cause.Cause<Step.StepError>): Failure => {
   return { message: flatten(error), code }
 }
 
-/** How the turn ends. A cancel that was recorded before this moment wins over whatever else happened (C12, C16). */
-const endingOf = (live: LiveTurn, cut: boolean, exit: Exit.Exit<TurnEnding, Step.StepError>): TurnEnding => {
-  if (live.cause !== undefined) return { kind: "aborted" }
+/** Whether the scheduler broke off while a call may have run: a cancel that followed must not call that "never dispatched". */
+const brokeOff = (state: SessionState, exit: Exit.Exit<TurnEnding, Step.StepError>): boolean =>
+  Exit.isFailure(exit) &&
+  Option.isSome(Cause.dieOption(exit.cause)) &&
+  unanswered(state.brackets).some((call) => call.started !== undefined && call.settled === undefined)
+
+/**
+ * How the turn ends. A cancel that was recorded before this moment wins over whatever else happened (C12, C16), but a fault
+ * that leaves a call open stays one (R6, law 6).
+ */
+const endingOf = (live: LiveTurn, state: SessionState, exit: Exit.Exit<TurnEnding, Step.StepError>): TurnEnding => {
+  if (live.cause !== undefined && !brokeOff(state, exit)) return { kind: "aborted" }
   if (Exit.isFailure(exit)) return { kind: "error", error: failureOf(exit.cause) }
+  const cut = state.brackets.open?.cut === true
   return cut && exit.value.kind === "completed" ? { kind: "max-tokens" } : exit.value
 }
 
@@ -140,7 +151,7 @@ export const run = Effect.fnUntraced(function* (
   const exit = yield* Effect.exit(restore(body(loop, live)))
   // a broken session decides nothing: there is no end to write
   yield* session.append(() => [])
-  const ending = endingOf(live, session.unsafeState().brackets.open?.cut === true, exit)
+  const ending = endingOf(live, session.unsafeState(), exit)
   decided(ending)
   yield* session.append(closing(live, ending))
   yield* session.barrier
