@@ -29,7 +29,7 @@ export interface Parser {
   readonly end: () => Parsed
 }
 
-/** How much of a body without events is kept. */
+/** How much of a body without events is kept, and one read more. */
 const maxBody = 1024 * 1024
 
 /** A reader of one body. */
@@ -47,8 +47,8 @@ export const makeParser = (): Parser => {
     const whole = held + text
     held = whole.endsWith("\r") ? "\r" : ""
     // one line at a time: what it is fed at once, the parser reads again from the start for each line, and once it has seen
-    // a CR it takes the next LF, wherever that stands, for the other half
-    const lines = whole.slice(0, whole.length - held.length).replaceAll(/\r\n?/g, "\n")
+    // a CR in there it takes the next LF, wherever that stands, for the other half
+    const lines = whole.slice(0, whole.length - held.length)
     let problem: string | undefined
     for (let from = 0; from < lines.length && problem === undefined; ) {
       const to = lines.indexOf("\n", from) + 1 || lines.length
@@ -57,7 +57,7 @@ export const makeParser = (): Parser => {
     }
     const events = found.splice(0)
     count += events.length
-    if (count === 0 && head.length < maxBody) head += lines.slice(0, maxBody - head.length)
+    if (count === 0 && head.length < maxBody) head += lines
     return problem === undefined ? { events } : { events, problem }
   }
   const end = (): Parsed => {

@@ -4,23 +4,26 @@
  * - A code tells more than a type, a type more than a status: a 429 is a rate limit or an empty account.
  */
 import type { ChatErrorReason } from "./ChatModel.ts"
-import { type Fields, fields, said } from "./Fields.ts"
+import type { ServerEvent } from "./EventStream.ts"
+import { fields, said } from "./Fields.ts"
 import { excerpt, reasonOfStatus, type Told } from "./HttpFailure.ts"
 
-/** The failure that an event of a stream tells of; none where it is part of an answer. */
-export const toldBy = (value: unknown, eventName: string): Told | undefined => {
+/** The failure that an event of a stream tells of; none where it is part of an answer. `value` is its data, as JSON. */
+export const toldBy = (event: ServerEvent, value: unknown): Told | undefined => {
   const frame = fields(value)
   const error = frame?.["error"]
-  if (error !== undefined && error !== null && error !== false && error !== "") return told(error, undefined)
-  return eventName === "error" || frame?.["object"] === "error" ? told(value, undefined) : undefined
+  if (error !== undefined && error !== null && error !== false && error !== "")
+    return told(error, { status: undefined, raw: event.data })
+  const isError = event.name === "error" || frame?.["object"] === "error"
+  return isError ? told(value, { status: undefined, raw: event.data }) : undefined
 }
 
 /** The failure behind a status and the body that came with it. */
 export const refusedWith = (status: number, body: string): Told => {
   const value = parsed(body)
   const error = fields(value)?.["error"]
-  if (error !== undefined && error !== null) return told(error, status)
-  if (fields(value) !== undefined) return told(value, status)
+  if (error !== undefined && error !== null) return told(error, { status, raw: body })
+  if (fields(value) !== undefined) return told(value, { status, raw: body })
   const words = excerpt(body)
   return {
     reason: reasonFor({ code: "", type: "", message: body }, status),
@@ -87,14 +90,11 @@ const isInvalid = (word: string): boolean => word.startsWith("invalid_") || word
 
 const word = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "")
 
-/** Some say it in `detail`, as a text or as a list of objects. */
-const messageOf = (told: Fields | undefined, whole: unknown): string =>
-  excerpt(said(told?.["message"]) ?? said(told?.["detail"]) ?? said(whole) ?? JSON.stringify(whole))
-
-const told = (error: unknown, status: number | undefined): Told => {
+/** An error that is an object or a text. Where it has no message, what was received has to speak for itself. */
+const told = (error: unknown, from: { readonly status: number | undefined; readonly raw: string }): Told => {
   const given = fields(error)
-  const message = messageOf(given, error)
-  const reason = reasonFor({ code: word(given?.["code"]), type: word(given?.["type"]), message }, status)
+  const message = excerpt(said(given?.["message"]) ?? said(given?.["detail"]) ?? said(error) ?? from.raw)
+  const reason = reasonFor({ code: word(given?.["code"]), type: word(given?.["type"]), message }, from.status)
   const wait = reason === "RATE_LIMIT" ? waitIn(message) : undefined
   return wait === undefined ? { reason, message } : { reason, message, retryAfterMillis: wait }
 }

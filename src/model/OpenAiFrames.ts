@@ -82,14 +82,15 @@ const readOne = (frames: Frames, event: ServerEvent): Either.Either<ReadonlyArra
   // an event that is no JSON could be part of an answer: to skip it would be to make up another one (O-H10)
   const value = Either.try((): unknown => JSON.parse(event.data))
   if (Either.isLeft(value)) return Either.left(event.kind === "tail" ? cutOff : unreadable(event))
-  // it throws where something is nested too deeply to become text again
-  return Either.flatMap(
-    Either.try({ try: () => OpenAiFailure.toldBy(value.right, event.name), catch: () => unreadable(event) }),
-    (told) =>
-      told === undefined
-        ? Either.try({ try: () => frameChunks(frames, value.right), catch: () => unreadable(event) })
-        : Either.left(told)
-  )
+  const told = OpenAiFailure.toldBy(event, value.right)
+  if (told !== undefined) return Either.left(told)
+  // it throws where arguments that came as an object are nested too deeply to become text
+  const chunks = Either.try({ try: () => frameChunks(frames, value.right), catch: () => unreadable(event) })
+  if (event.kind !== "body" || Either.isLeft(chunks)) return chunks
+  // a body that is one JSON text is whole, and has to hold an answer
+  if (chunks.right.length === 0) return Either.left(unreadable(event))
+  frames.stage = "closed"
+  return chunks
 }
 
 const frameChunks = (frames: Frames, value: unknown): ReadonlyArray<ChatChunk> => {

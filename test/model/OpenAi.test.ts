@@ -170,6 +170,34 @@ describe("deltas of calls", () => {
       ["look {}", "put []"]
     ],
     [
+      "two ids of one tool on one index (O-H4)",
+      callDeltas(
+        { index: 0, id: "a", ...fn("look", "{") },
+        { index: 0, id: "b", ...fn("look", "[") },
+        { index: 0, ...args("]") }
+      ),
+      ["look {", "look []"]
+    ],
+    [
+      "the id after the first delta, with an index and without",
+      callDeltas({ index: 0, ...fn("look", "{") }, { index: 0, id: "a", ...args("}") }, fn("put", "["), {
+        id: "b",
+        ...args("]")
+      }),
+      ["look {}", "put []"]
+    ],
+    [
+      "one id, with an index and without",
+      callDeltas(
+        { id: "a", ...fn("look", "{") },
+        { index: 0, id: "a", ...args('"x"') },
+        { id: "a", ...args(":1}") },
+        { index: 1, id: "b", ...fn("put", "[") },
+        { id: "b", ...args("]") }
+      ),
+      ['look {"x":1}', "put []"]
+    ],
+    [
       "two calls on one index without ids (O-H4)",
       callDeltas(
         { index: 0, ...fn("look", '{"a":1}') },
@@ -335,6 +363,8 @@ describe("text, thinking and usage", () => {
       assert.strictEqual(received.text, "Hi.")
       assert.deepStrictEqual(callsOf(received), ["look {}"])
       assert.strictEqual(received.finish, "tool-calls")
+      const unfinished = yield* receive(JSON.stringify({ choices: [{ message }] }))
+      assert.deepInclude(unfinished, { text: "Hi.", failure: undefined })
     })
   )
 })
@@ -408,10 +438,16 @@ describe("the bytes of a stream", () => {
       const pieces = (count: number) => Array.from({ length: count }, () => piece)
       const event = failed(yield* receive([Buffer.from("data: "), ...pieces(11)]))
       assert.deepStrictEqual([event.reason, /10485760/.test(event.message)], ["MALFORMED", true])
-      const lines = Array.from({ length: 12 }, () => Buffer.from(`${"y".repeat(1024 * 1024)}\n`))
-      const body = failed(yield* receive(lines))
+      const line = `${"y".repeat(1024 * 1024)}\n`
+      const body = failed(yield* receive(Array.from({ length: 12 }, () => Buffer.from(line))))
       assert.strictEqual(body.reason, "MALFORMED")
       assert.isBelow(body.message.length, 2000)
+      const parser = EventStream.makeParser()
+      for (let i = 0; i < 12; i++) parser.feed(line)
+      assert.deepStrictEqual(
+        parser.end().events.map(({ data, kind }) => [kind, data.length <= 2 * 1024 * 1024]),
+        [["body", true]]
+      )
     })
   )
 })
@@ -433,6 +469,14 @@ describe("the end of an answer", () => {
         const received = yield* receive(body)
         assert.strictEqual(received.failure?.reason, row.finish || row.marker ? undefined : "CUT")
       })
+  )
+
+  it.effect("may lack its blank line, and its last line end", () =>
+    Effect.gen(function* () {
+      const said = event(frame({ content: "hi" }))
+      for (const end of ["data: [DONE]", "data: [DONE]\n", "data:[DONE]\r", event(frame({}, "stop")).trim()])
+        assert.deepInclude(yield* receive(`${said}${end}`), { text: "hi", failure: undefined })
+    })
   )
 
   it.effect("keeps reasons that it does not know, and takes them for a normal end (O-H14)", () =>
@@ -550,7 +594,8 @@ describe("failures inside a stream", () => {
       const page = failed(yield* receive("<!DOCTYPE html>\n<html><head><title>Log in</title></head></html>"))
       assert.strictEqual(page.reason, "MALFORMED")
       assert.include(page.message, 'a page titled "Log in"')
-      assert.strictEqual(failed(yield* receive("Hello.\n")).reason, "MALFORMED")
+      for (const other of ["Hello.\n", '{"ok":true}', "[]", '{"choices":[]}'])
+        assert.strictEqual(failed(yield* receive(other)).reason, "MALFORMED")
       for (const empty of ["", ": keep-alive\n\n: keep-alive\n\n", "event: ping\n\n"])
         assert.strictEqual(failed(yield* receive(empty)).reason, "CUT")
       assert.strictEqual(failed(yield* receive(null)).reason, "TRANSPORT")
@@ -580,6 +625,7 @@ describe("refusals", () => {
     [422, JSON.stringify({ detail: [{ msg: "field required" }] }), "INVALID_REQUEST"],
     [429, told("rate_limit_exceeded"), "RATE_LIMIT"],
     [429, told("insufficient_quota", "You exceeded your current quota", "insufficient_quota"), "QUOTA"],
+    [429, told("", "no more", "insufficient_quota"), "QUOTA"],
     [429, "slow down", "RATE_LIMIT"],
     [500, told("", "The server had an error", "server_error"), "SERVER"],
     [502, "<html><head><title>502 Bad Gateway</title></head></html>", "SERVER"],
@@ -604,6 +650,9 @@ describe("refusals", () => {
       assert.strictEqual(failed(quoting).message, "Incorrect API key provided: [key]. Authorization: Bearer [key]")
       const page = yield* receive("<html><head><title>502 Bad Gateway</title></head></html>", { status: 502 })
       assert.strictEqual(failed(page).message, 'the server answered 502: a page titled "502 Bad Gateway"')
+      const deep = `{"error":${'{"a":'.repeat(12_000)}1${"}".repeat(12_000)}}`
+      assert.deepInclude(failed(yield* receive(deep, { status: 500 })), { reason: "SERVER", status: 500 })
+      assert.strictEqual(failed(yield* receive(deep)).reason, "SERVER")
       const detail = yield* receive(JSON.stringify({ detail: "Not authenticated" }), { status: 403 })
       assert.strictEqual(failed(detail).message, "Not authenticated")
       const endless = failed(yield* receive(`\0${"z".repeat(200_000)}`, { status: 500 }))
@@ -658,19 +707,23 @@ describe("silence", () => {
   /** A body that sends these parts and then nothing, and tells when it is left. */
   const stalling = (...parts: ReadonlyArray<string>) => {
     const seen = { left: false }
+    let more: (part: string) => void = () => {}
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => {
-        for (const part of parts) controller.enqueue(Buffer.from(part))
+        more = (part) => controller.enqueue(Buffer.from(part))
+        for (const part of parts) more(part)
       },
       cancel: () => {
         seen.left = true
       }
     })
-    return { body, seen }
+    return { body, seen, more: (part: string) => Effect.sync(() => more(part)) }
   }
 
-  /** Lets what is going on in promises come to rest. */
-  const settle = Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 5)))
+  /** Lets what is going on in promises come to rest: nothing outside this process has a part in it. */
+  const settle = Effect.promise(async () => {
+    for (let i = 0; i < 30; i++) await new Promise((resolve) => setImmediate(resolve))
+  })
 
   it.effect("of a stream that has begun is a failure after four minutes, and closes it (O-I1)", () =>
     Effect.gen(function* () {
@@ -715,6 +768,47 @@ describe("silence", () => {
         assert.deepInclude(yield* Fiber.join(fiber), { text: "hi", failure: undefined })
         assert.isTrue(seen.left)
       }
+    })
+  )
+
+  it.effect(
+    "is broken by a comment, but not after the end: an answer that is whole does not wait for ever (O-H9)",
+    () =>
+      Effect.gen(function* () {
+        const open = stalling(event(frame({ content: "hi" })))
+        const thinking = yield* Effect.fork(receive(open.body))
+        const finished = stalling(event(frame({ content: "hi" }, "stop")))
+        const ending = yield* Effect.fork(receive(finished.body))
+        for (let i = 0; i < 3; i++) {
+          yield* settle
+          yield* TestClock.adjust("2 seconds")
+          yield* settle
+          if (!finished.seen.left) yield* finished.more(": still here\n\n")
+        }
+        assert.deepInclude(yield* Fiber.join(ending), { text: "hi", failure: undefined })
+        yield* TestClock.adjust("230 seconds")
+        yield* open.more(": still here\n\n")
+        yield* settle
+        yield* TestClock.adjust("230 seconds")
+        yield* open.more(done)
+        yield* settle
+        yield* TestClock.adjust("1 second")
+        assert.deepInclude(yield* Fiber.join(thinking), { text: "hi", failure: undefined })
+      })
+  )
+
+  it.effect("behind a refusal, or more than anybody reads: the status stands", () =>
+    Effect.gen(function* () {
+      const { body, seen } = stalling('{"error"')
+      const silent = yield* Effect.fork(receive(body, { status: 429 }))
+      yield* settle
+      yield* TestClock.adjust("5 seconds")
+      assert.deepInclude(failed(yield* Fiber.join(silent)), { reason: "RATE_LIMIT", status: 429 })
+      assert.isTrue(seen.left)
+      const endless = new ReadableStream<Uint8Array>({
+        pull: (controller) => controller.enqueue(Buffer.alloc(9999, "x"))
+      })
+      assert.deepInclude(failed(yield* receive(endless, { status: 500 })), { reason: "SERVER", status: 500 })
     })
   )
 
