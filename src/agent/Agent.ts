@@ -26,7 +26,7 @@ import { text, type UserMessage } from "../domain/Message.ts"
 import type { FeedItem, Status } from "../domain/Notice.ts"
 import type { CancelCause, TurnEnding } from "../domain/TurnEnding.ts"
 import { wellFormed } from "../internal/Json.ts"
-import * as LiveTurn from "./LiveTurn.ts"
+import type * as LiveTurn from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
 import * as Machine from "./Machine.ts"
 import * as Turn from "./Turn.ts"
@@ -99,7 +99,7 @@ const drive = (machine: Machine.Machine, loop: Loop): Effect.Effect<never> =>
         const outer = yield* FiberRef.get(enclosingTurns)
         const turn = Turn.run(loop, live, restore, (ending) => Machine.decided(machine, live, ending))
         const fiber = yield* Effect.fork(Effect.locally(turn, enclosingTurns, [...outer, live]))
-        yield* Effect.sync(() => LiveTurn.attach(live, fiber))
+        yield* Effect.sync(() => Machine.attach(machine, live, fiber))
         const exit = yield* Fiber.await(fiber)
         yield* Effect.sync(() => Machine.finish(machine, live, exit))
       })

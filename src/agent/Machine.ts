@@ -10,6 +10,7 @@ import * as Deferred from "effect/Deferred"
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as HashSet from "effect/HashSet"
 import * as Option from "effect/Option"
@@ -233,6 +234,16 @@ export const finish = (machine: Machine, live: LiveTurn.LiveTurn, exit: Exit.Exi
   machine.last = Option.some(ended)
   become(machine, { _tag: "Broken", error })
   Deferred.unsafeDone(live.ended, Exit.succeed(ended))
+}
+
+/** Gives the turn its fiber. What happened before that interrupts it now: a cancel, or a failed write. */
+export const attach = (
+  { session }: Machine,
+  live: LiveTurn.LiveTurn,
+  fiber: Fiber.RuntimeFiber<unknown, unknown>
+): void => {
+  LiveTurn.attach(live, fiber)
+  if (Either.isLeft(session.unsafeAppend([]))) fiber.unsafeInterruptAsFork(FiberId.none)
 }
 
 /** A write failed: whatever runs is interrupted, and its end then finds the session broken. */

@@ -48,17 +48,25 @@ export interface StepResult {
 const ids = (messages: ReadonlyArray<UserMessage>): ReadonlySet<MessageId> =>
   new Set(messages.map((message) => message.id))
 
-/** The messages that a step takes out of the inbox: those that were offered and still wait. */
-export const claim =
-  (session: Session.Session, offered: ReadonlyArray<UserMessage>) =>
-  (state: SessionState.SessionState): ReadonlyArray<SessionEvent> => {
-    const events = Inbox.removed(state.inbox, ids(offered))
-    const claimed = offered.filter((message) => Inbox.isPending(state.inbox, message.id)).map((message) => message.id)
-    const open = state.brackets.open
-    if (claimed.length > 0 && open !== undefined)
-      session.unsafeNotify({ type: "claimed", turn: open.turn, ids: claimed })
-    return events
-  }
+/**
+ * Takes what was offered and still waits out of the inbox, and appends what follows from that, as one. Whoever watches is
+ * told what was claimed once it is in the log.
+ */
+export const claim = (
+  session: Session.Session,
+  turn: number,
+  offered: ReadonlyArray<UserMessage>,
+  more: (state: SessionState.SessionState) => ReadonlyArray<SessionEvent> = () => []
+): Effect.Effect<void, SessionBroken> => {
+  let claimed: ReadonlyArray<MessageId> = []
+  const append = session.append((state) => {
+    claimed = offered.flatMap(({ id }) => (Inbox.isPending(state.inbox, id) ? [id] : []))
+    return [...Inbox.removed(state.inbox, new Set(claimed)), ...more(state)]
+  })
+  return Effect.map(append, () => {
+    if (claimed.length > 0) session.unsafeNotify({ type: "claimed", turn, ids: claimed })
+  })
+}
 
 /** What enters of a batch: not what is blank, nor an offered message that was removed meanwhile. */
 export const stillWanted = (
@@ -185,8 +193,7 @@ export const run = Effect.fnUntraced(function* (
   const { session } = loop
   const at = { turn: live.turn, step: input.step }
   const place: Place = { sessionId: session.id, ...at }
-  yield* session.append((state) => [
-    ...claim(session, input.offered)(state),
+  yield* claim(session, live.turn, input.offered, (state) => [
     { type: "step/start", data: at },
     ...stillWanted(state, input.offered, input.entering).map((data): SessionEvent => ({ type: "user/message", data }))
   ])

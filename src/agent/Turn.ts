@@ -44,7 +44,7 @@ const nextStep = Effect.fnUntraced(function* (
   const system = yield* loop.prompt.sections
   const decision = yield* loop.hooks.preStep({ sessionId: session.id, turn: live.turn, step }, offered)
   if (decision._tag === "Reject") {
-    yield* session.append(Step.claim(session, offered))
+    yield* Step.claim(session, live.turn, offered)
     return end({ kind: "blocked", message: decision.message })
   }
   const entering = Step.stillWanted(session.unsafeState(), offered, decision.messages)
@@ -54,7 +54,7 @@ const nextStep = Effect.fnUntraced(function* (
     return yield* new HookFailed({ sessionId: session.id, hook: "pre-step", detail })
   }
   if (entering.length === 0 && !toolsRan) {
-    yield* session.append(Step.claim(session, offered))
+    yield* Step.claim(session, live.turn, offered)
     return end({ kind: "completed" })
   }
   return { _tag: "Step", ran: yield* Step.run(loop, live, { step, offered, entering }, system) }
@@ -75,7 +75,6 @@ const body = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn): Effect.fn
     if (!ran.concluded && (ran.toolsRan || inputWaits())) continue
     yield* loop.hooks.stopping({ sessionId: session.id, turn: live.turn, step: step - 1 })
     if (ran.concluded || !inputWaits()) return { kind: "completed" }
-    ran = nothingRan
   }
 })
 

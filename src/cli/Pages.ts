@@ -4,9 +4,10 @@
 import * as Chunk from "effect/Chunk"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import type { JournalError } from "../domain/Errors.ts"
+import type { JournalCorrupt, JournalError } from "../domain/Errors.ts"
 import type { StoredEvent } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { Journal, SessionRecord } from "../journal/Journal.ts"
@@ -25,8 +26,10 @@ export const events = (
 ): Stream.Stream<StoredEvent, JournalError> =>
   paged(from, eventsAtOnce, (at) => journal.read(id, { from: at, limit: eventsAtOnce }))
 
-/** Every session that has events, a page a chunk. */
-export const sessions = (journal: Context.Tag.Service<Journal>): Stream.Stream<SessionRecord, JournalError> =>
+/** Every session that has events, a page a chunk; what is wrong with a record stands in its place. */
+export const sessions = (
+  journal: Context.Tag.Service<Journal>
+): Stream.Stream<Either.Either<SessionRecord, JournalCorrupt>, JournalError> =>
   paged(0, sessionsAtOnce, (at) => journal.list({ offset: at, limit: sessionsAtOnce }))
 
 // internal

@@ -6,16 +6,17 @@
 import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
-import * as Chunk from "effect/Chunk"
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import type { JournalCorrupt } from "../domain/Errors.ts"
 import { Journal, type SessionRecord } from "../journal/Journal.ts"
 import { clip, oneLine, pad } from "./Line.ts"
 import * as Pages from "./Pages.ts"
 import * as Place from "./Place.ts"
 import { reading } from "./Reading.ts"
-import { Stdio } from "./Stdio.ts"
+import { Stdio, say } from "./Stdio.ts"
 
 const config = {
   ...Place.options,
@@ -84,11 +85,18 @@ const print = Effect.fnUntraced(function* (asJson: boolean) {
   const stdio = yield* Stdio
   const columns = stdio.outIsTerminal ? yield* stdio.columns : 0
   const render = asJson ? json : (record: SessionRecord) => row(record, columns)
+  const damaged: Array<JournalCorrupt> = []
   const printed = yield* Stream.runFoldEffect(Stream.chunks(Pages.sessions(journal)), 0, (before, page) => {
-    if (Chunk.isEmpty(page)) return Effect.succeed(before)
+    const [unreadable, records] = Arr.separate(page)
+    damaged.push(...unreadable)
+    if (records.length === 0) return Effect.succeed(before)
     const first = before === 0 && !asJson ? heading(columns) : ""
-    const rows = Chunk.toReadonlyArray(page).map((record) => `${render(record)}\n`)
-    return Effect.as(stdio.out(first + rows.join("")), before + page.length)
+    const rows = records.map((record) => `${render(record)}\n`)
+    return Effect.as(stdio.out(first + rows.join("")), before + records.length)
   })
+  // the others are listed; each of these is a line of its own, and the last one ends the command
+  const last = damaged.pop()
+  yield* Effect.forEach(damaged, (error) => say(error.message), { discard: true })
+  if (last !== undefined) return yield* last
   if (printed === 0 && !asJson) yield* stdio.out("no sessions\n")
 })

@@ -12,7 +12,7 @@ import { type JournalError, SeqConflict, SessionFenced, SessionNotFound } from "
 import type { StoredEvent } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as Codec from "./Codec.ts"
-import type { Append, SessionHeader, SessionRecord, Take } from "./SessionRecord.ts"
+import type { Append, SessionHeader, Take } from "./SessionRecord.ts"
 
 /** A batch as a store gets it: rows from `head` on without a gap. */
 export interface EncodedAppend {
@@ -105,9 +105,7 @@ export const make = (store: Store) => ({
   list: Effect.fn("Journal.list")(function* ({ limit, offset }: { readonly offset: number; readonly limit: number }) {
     yield* checkCount("list offset", offset)
     yield* checkCount("list limit", limit)
-    const records: Array<SessionRecord> = []
-    for (const row of yield* store.list(offset, limit)) records.push(yield* Codec.decodeRecord(store.location, row))
-    return records
+    return (yield* store.list(offset, limit)).map((row) => Codec.decodeRecord(store.location, row))
   })
 })
 

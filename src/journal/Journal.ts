@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import type * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type { JournalError, SeqConflict, SessionFenced, SessionNotFound } from "../domain/Errors.ts"
+import type { JournalCorrupt, JournalError, SeqConflict, SessionFenced, SessionNotFound } from "../domain/Errors.ts"
 import type { StoredEvent } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as MemoryJournal from "./MemoryJournal.ts"
@@ -62,11 +62,14 @@ export class Journal extends Context.Tag("daybook/journal/Journal")<
       id: SessionId,
       range: { readonly from: number; readonly limit: number }
     ) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
-    /** Sessions that have events, of any version, the last created first, at most `limit` after the first `offset`. */
+    /**
+     * Sessions that have events, of any version, the last created first, at most `limit` after the first `offset`. A
+     * record that cannot be read stands in its place as what is wrong with it: the others are listed all the same.
+     */
     readonly list: (page: {
       readonly offset: number
       readonly limit: number
-    }) => Effect.Effect<ReadonlyArray<SessionRecord>, JournalError>
+    }) => Effect.Effect<ReadonlyArray<Either.Either<SessionRecord, JournalCorrupt>>, JournalError>
   }
 >() {}
 

@@ -4,7 +4,6 @@
  * - Publishing never waits: a subscriber that falls `capacity` items behind loses notices, gets one `lagged`, and reads
  *   the events that it missed from the journal. Every subscriber sees every event once, in order.
  */
-import * as Arr from "effect/Array"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -36,80 +35,88 @@ interface Subscriber {
   next: number
 }
 
-/**
- * A feed. `durableHead` tells how far the journal holds the log, `read` reads stored events from a seq on.
- */
-export const make = (source: {
+/** Where a subscriber that fell behind reads what it missed. */
+export interface Source {
+  /** How far the journal holds the log. */
   readonly durableHead: () => number
+  /** Stored events from a seq on, at most `limit`. */
   readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
-}): Feed => {
-  const subscribers = new Set<Subscriber>()
-  let ended = false
+}
 
-  const offer = (subscriber: Subscriber, item: FeedItem) => {
-    if (subscriber.items.length >= capacity) subscriber.lagged = true
-    if (!subscriber.lagged) subscriber.items.push(item)
-    subscriber.latch.unsafeOpen()
-  }
+const offer = (subscriber: Subscriber, item: FeedItem): void => {
+  if (subscriber.items.length >= capacity) subscriber.lagged = true
+  if (!subscriber.lagged) subscriber.items.push(item)
+  subscriber.latch.unsafeOpen()
+}
 
-  /** What is new for this subscriber: each event once, whether it came by the feed or from the journal. */
-  const unseen = (subscriber: Subscriber, items: ReadonlyArray<FeedItem>) =>
-    Arr.filter(items, (item) => {
-      if (item.type !== "event") return true
-      if (item.event.seq < subscriber.next) return false
+/** Takes items in: each event once, whether it came by the feed or from the journal. */
+const advance = (subscriber: Subscriber, items: ReadonlyArray<FeedItem>): Chunk.Chunk<FeedItem> => {
+  const fresh: Array<FeedItem> = []
+  for (const item of items) {
+    if (item.type === "event") {
+      if (item.event.seq < subscriber.next) continue
       subscriber.next = item.event.seq + 1
-      return true
-    })
+    }
+    fresh.push(item)
+  }
+  return Chunk.unsafeFromArray(fresh)
+}
 
-  const catchUp = (subscriber: Subscriber): Effect.Effect<Chunk.Chunk<FeedItem>, JournalError> =>
-    Effect.map(source.read(subscriber.next, pageSize), (events) => {
-      if (subscriber.next + events.length >= source.durableHead() || events.length === 0) subscriber.lagged = false
-      return Chunk.unsafeFromArray(
-        unseen(
-          subscriber,
-          events.map((event) => ({ type: "event", event }))
-        )
-      )
-    })
-
-  const take = (subscriber: Subscriber): Effect.Effect<Chunk.Chunk<FeedItem>, Option.Option<JournalError>> =>
-    Effect.zipRight(
-      subscriber.latch.await,
-      Effect.suspend(() => {
-        const items = subscriber.items
-        subscriber.items = []
-        if (items.length > 0) {
-          const rest: ReadonlyArray<FeedItem> = subscriber.lagged ? [...items, { type: "lagged" }] : items
-          return Effect.succeed(Chunk.unsafeFromArray(unseen(subscriber, rest)))
-        }
-        if (subscriber.lagged) return Effect.mapError(catchUp(subscriber), Option.some)
-        if (ended) return Effect.fail(Option.none())
-        subscriber.latch.unsafeClose()
-        return Effect.succeed(Chunk.empty())
-      })
+/** One page of what the subscriber missed; with the last one it has caught up. */
+const catchUp = (source: Source, subscriber: Subscriber): Effect.Effect<Chunk.Chunk<FeedItem>, JournalError> =>
+  Effect.map(source.read(subscriber.next, pageSize), (events) => {
+    if (events.length === 0 || subscriber.next + events.length >= source.durableHead()) subscriber.lagged = false
+    return advance(
+      subscriber,
+      events.map((event) => ({ type: "event", event }))
     )
+  })
 
+/** What is new for the subscriber, once something is; ends with the feed. */
+const take = (
+  source: Source,
+  subscriber: Subscriber,
+  isOver: () => boolean
+): Effect.Effect<Chunk.Chunk<FeedItem>, Option.Option<JournalError>> =>
+  Effect.zipRight(
+    subscriber.latch.await,
+    Effect.suspend(() => {
+      const items = subscriber.items
+      subscriber.items = []
+      if (items.length > 0) {
+        if (subscriber.lagged) items.push({ type: "lagged" })
+        return Effect.succeed(advance(subscriber, items))
+      }
+      if (subscriber.lagged) return Effect.mapError(catchUp(source, subscriber), Option.some)
+      if (isOver()) return Effect.fail(Option.none())
+      subscriber.latch.unsafeClose()
+      return Effect.succeed(Chunk.empty())
+    })
+  )
+
+/** A feed over its source. */
+export const make = (source: Source): Feed => {
+  const subscribers = new Set<Subscriber>()
+  let over = false
+  const subscribed = Effect.acquireRelease(
+    Effect.sync((): Subscriber => {
+      const latch = Effect.unsafeMakeLatch(over)
+      const subscriber: Subscriber = { latch, items: [], lagged: false, next: source.durableHead() }
+      subscribers.add(subscriber)
+      return subscriber
+    }),
+    (subscriber) => Effect.sync(() => subscribers.delete(subscriber))
+  )
   return {
     unsafePublish: (item) => {
       for (const subscriber of subscribers) offer(subscriber, item)
     },
     unsafeEnd: () => {
-      ended = true
+      over = true
       for (const subscriber of subscribers) subscriber.latch.unsafeOpen()
     },
     subscribe: Stream.unwrapScoped(
-      Effect.map(
-        Effect.acquireRelease(
-          Effect.sync((): Subscriber => {
-            const latch = Effect.unsafeMakeLatch(ended)
-            const subscriber: Subscriber = { latch, items: [], lagged: false, next: source.durableHead() }
-            subscribers.add(subscriber)
-            return subscriber
-          }),
-          (subscriber) => Effect.sync(() => subscribers.delete(subscriber))
-        ),
-        (subscriber) => Stream.repeatEffectChunkOption(take(subscriber))
-      )
+      Effect.map(subscribed, (subscriber) => Stream.repeatEffectChunkOption(take(source, subscriber, () => over)))
     )
   }
 }

@@ -15,12 +15,18 @@ import type { SessionId } from "../domain/Ids.ts"
 export interface Place {
   /** Completed when the place is free again. */
   readonly closed: Deferred.Deferred<void>
+  /** Written by `leave` alone. */
   phase: "open" | "closing"
 }
 
 export type Registry = Map<SessionId, Place>
 
 export const make = (): Registry => new Map()
+
+/** Its owner is on its way out: whoever comes from here on waits until it has closed. */
+export const leave = (place: Place): void => {
+  place.phase = "closing"
+}
 
 const claim = (registry: Registry, id: SessionId): Effect.Effect<Either.Either<Place, Place>> =>
   Effect.sync(() => {

@@ -18,6 +18,7 @@ import type { FeedItem, Notice } from "../domain/Notice.ts"
 import * as SessionState from "../domain/SessionState.ts"
 import { snapshot } from "../internal/Json.ts"
 import type { SessionHeader } from "../journal/Journal.ts"
+import * as Backlog from "./Backlog.ts"
 import * as Feed from "./Feed.ts"
 import type { Client, Writer } from "./Writer.ts"
 
@@ -27,10 +28,9 @@ export const maxBacklog = 4096
 export interface Session {
   readonly id: SessionId
   readonly header: SessionHeader
-  readonly epoch: number
   /** How many events were stored when this owner took the session, repair included. */
   readonly loadedHead: number
-  /** The state of the log as it is in memory now. */
+  /** The state of the log as it is in memory now; of a broken session, as far as it is durable. */
   readonly unsafeState: () => SessionState.SessionState
   /**
    * Appends in one synchronous step: all of the events or none. Fails only when the session is broken; an event that
@@ -48,8 +48,6 @@ export interface Session {
   ) => Effect.Effect<ReadonlyArray<StoredEvent>, SessionBroken>
   /** Returns the head of the log as it was at the call, once everything before it is durable. */
   readonly barrier: Effect.Effect<number, SessionBroken>
-  /** How many events are durable. */
-  readonly durableHead: Effect.Effect<number>
   /** Returns when the session is broken: a write failed, or its owner gave up on it. */
   readonly broken: Effect.Effect<SessionBroken>
   /** Breaks the session: what is not durable yet is dropped, and nothing more is appended. The first cause stands. */
@@ -57,7 +55,6 @@ export interface Session {
   /** Says that the owner is on its way out: whoever opens the session from here on waits until it is released. */
   readonly unsafeLeave: () => void
   /** Shows a notice to every subscriber. Never waits. */
-  readonly notify: (notice: Notice) => Effect.Effect<void>
   readonly unsafeNotify: (notice: Notice) => void
   /** Durable events as they commit, and live notices, from the moment of subscription on. Ends with the session. */
   readonly feed: Stream.Stream<FeedItem, JournalError>
@@ -68,14 +65,6 @@ export interface Taken {
   readonly header: SessionHeader
   readonly epoch: number
   readonly state: SessionState.SessionState
-}
-
-/** Deferreds here are completed by the writer, whose fiber outlives them: they belong to no fiber. */
-const ownerless = FiberId.none
-
-interface Waiter {
-  readonly head: number
-  readonly done: Deferred.Deferred<number, SessionBroken>
 }
 
 /** The events in their places, and the state after them. Throws where one cannot stand: that is a bug of the caller. */
@@ -99,56 +88,45 @@ const place = (
   return { stored, state: next }
 }
 
+/** What a live session runs on. */
+export interface Services {
+  readonly writer: Writer
+  readonly clock: Clock.Clock
+  readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
+  readonly leave: () => void
+}
+
 /** The live session. `end` is called once everything is durable: then its feed ends and nothing more is appended. */
 export const make = (
-  taken: Taken,
-  services: {
-    readonly writer: Writer
-    readonly clock: Clock.Clock
-    readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
-    readonly leave: () => void
-  }
+  { epoch, header, state: loaded }: Taken,
+  { clock, leave, read, writer }: Services
 ): { readonly session: Session; readonly end: Effect.Effect<void> } => {
-  const id = taken.header.id
-  const brokenSignal = Deferred.unsafeMake<SessionBroken>(ownerless)
-  let state = taken.state
-  let durable = state.head
-  /** The state at the durable head, and at the head that is on its way to the disk. */
-  let kept = state
-  let leaving = state
-  const backlog: Array<StoredEvent> = []
-  let waiters: ReadonlyArray<Waiter> = []
-  let broken: SessionBroken | undefined
+  const id = header.id
+  const backlog = Backlog.make(loaded)
+  const feed = Feed.make({ durableHead: () => backlog.kept.head, read })
+  const broken = Deferred.unsafeMake<SessionBroken>(FiberId.none)
+  let state = loaded
+  /** Why nothing more is appended, once that is so. */
+  let over: SessionBroken | undefined
 
-  const feed = Feed.make({ durableHead: () => durable, read: services.read })
+  const overBecause = (cause: unknown) => new SessionBroken({ sessionId: id, durableHead: backlog.kept.head, cause })
 
   const unsafeBreak = (cause: unknown): SessionBroken => {
-    if (broken !== undefined) return broken
-    const error = new SessionBroken({ sessionId: id, durableHead: durable, cause })
-    broken = error
-    state = kept
-    backlog.length = 0
-    for (const waiter of waiters) Deferred.unsafeDone(waiter.done, Effect.fail(error))
-    waiters = []
-    Deferred.unsafeDone(brokenSignal, Effect.succeed(error))
-    feed.unsafePublish({ type: "broken", durableHead: durable, message: error.message })
-    return error
+    if (over !== undefined) return over
+    over = overBecause(cause)
+    Backlog.abandon(backlog, over)
+    Deferred.unsafeDone(broken, Effect.succeed(over))
+    feed.unsafePublish({ type: "broken", durableHead: over.durableHead, message: over.message })
+    return over
   }
 
   const client: Client = {
-    waiting: () => {
-      if (backlog.length === 0) return undefined
-      leaving = state
-      return { id, head: durable, epoch: taken.epoch, events: [...backlog], summary: state.summary }
-    },
-    stored: (head) => {
-      kept = leaving
-      const events = backlog.splice(0, head - durable)
-      durable = head
-      const served = waiters.filter((waiter) => waiter.head <= head)
-      waiters = waiters.filter((waiter) => waiter.head > head)
-      for (const waiter of served) Deferred.unsafeDone(waiter.done, Effect.succeed(waiter.head))
-      for (const event of events) feed.unsafePublish({ type: "event", event })
+    waiting: () =>
+      backlog.events.length === 0
+        ? undefined
+        : { id, head: backlog.kept.head, epoch, events: Backlog.send(backlog, state), summary: state.summary },
+    stored: () => {
+      for (const event of Backlog.stored(backlog)) feed.unsafePublish({ type: "event", event })
     },
     failed: (cause) => {
       unsafeBreak(cause)
@@ -156,47 +134,38 @@ export const make = (
   }
 
   const unsafeAppend: Session["unsafeAppend"] = (events) => {
-    if (broken !== undefined) return Either.left(broken)
-    const placed = place(state, events, services.clock.unsafeCurrentTimeMillis())
+    if (over !== undefined) return Either.left(over)
+    const placed = place(state, events, clock.unsafeCurrentTimeMillis())
     if (placed.stored.length > 0) {
       state = placed.state
-      for (const event of placed.stored) backlog.push(event)
-      services.writer.unsafeWake(client)
+      Backlog.push(backlog, placed.stored)
+      writer.unsafeWake(client)
     }
     return Either.right(placed.stored)
   }
 
-  const barrier = Effect.suspend(() => {
-    if (broken !== undefined) return Effect.fail(broken)
-    if (durable === state.head) return Effect.succeed(durable)
-    const waiter: Waiter = { head: state.head, done: Deferred.unsafeMake(ownerless) }
-    waiters = [...waiters, waiter]
-    return Deferred.await(waiter.done)
-  })
+  const barrier = Effect.suspend(() => (over === undefined ? Backlog.wait(backlog, state.head) : Effect.fail(over)))
 
   const session: Session = {
     id,
-    header: taken.header,
-    epoch: taken.epoch,
-    loadedHead: durable,
-    unsafeState: () => state,
+    header,
+    loadedHead: loaded.head,
+    unsafeState: () => (over === undefined ? state : backlog.kept),
     unsafeAppend,
     append: (make) =>
       Effect.flatMap(
-        Effect.suspend(() => unsafeAppend(make(state))),
-        (stored) => (backlog.length > maxBacklog ? Effect.as(barrier, stored) : Effect.succeed(stored))
+        Effect.suspend(() => unsafeAppend(make(session.unsafeState()))),
+        (stored) => (backlog.events.length > maxBacklog ? Effect.as(barrier, stored) : Effect.succeed(stored))
       ),
     barrier,
-    durableHead: Effect.sync(() => durable),
-    broken: Deferred.await(brokenSignal),
+    broken: Deferred.await(broken),
     unsafeBreak,
-    unsafeLeave: services.leave,
-    notify: (notice) => Effect.sync(() => feed.unsafePublish(notice)),
+    unsafeLeave: leave,
     unsafeNotify: feed.unsafePublish,
     feed: feed.subscribe
   }
   const end = Effect.sync(() => {
-    broken ??= new SessionBroken({ sessionId: id, durableHead: durable, cause: new Error("it was released.") })
+    over ??= overBecause(new Error("it was released."))
     feed.unsafeEnd()
   })
   return { session, end }

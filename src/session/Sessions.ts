@@ -22,7 +22,7 @@ import type { SessionId } from "../domain/Ids.ts"
 import * as SessionState from "../domain/SessionState.ts"
 import * as Host from "../internal/Host.ts"
 import * as Journal from "../journal/Journal.ts"
-import { type LeftOver, Reaper } from "./Reaper.ts"
+import { type LeftOver, Reaper, type ReapReport } from "./Reaper.ts"
 import * as Registry from "./Registry.ts"
 import { Repair } from "./Repair.ts"
 import * as Session from "./Session.ts"
@@ -124,14 +124,13 @@ const find = Effect.fnUntraced(function* ({ journal }: Services, id: SessionId, 
   return yield* journal.find(id)
 })
 
-/** Ends what is left running, then takes ownership and stores the closing events in one transaction. */
+/** Takes ownership and stores the closing events, in one transaction. */
 const own = Effect.fnUntraced(function* (
-  { journal, owner, reaper, repair }: Services,
+  { journal, owner, repair }: Services,
   record: Journal.SessionRecord,
-  loaded: SessionState.SessionState
+  loaded: SessionState.SessionState,
+  report: ReapReport
 ) {
-  const processes = leftOvers(loaded)
-  const report = processes.length === 0 ? [] : yield* reaper.reap(processes)
   const { after, events } = yield* close(loaded, repair.closers(loaded, report))
   const epoch = yield* journal.take({
     id: record.header.id,
@@ -164,7 +163,10 @@ const take = Effect.fn("Sessions.take")(function* (services: Services, id: Sessi
   const record = yield* find(services, id, options)
   const loaded = yield* load(journal, record)
   if (loaded.head !== record.head) return yield* moved(journal, record, loaded.head)
-  return yield* Effect.acquireRelease(own(services, record, loaded), ({ epoch }) =>
+  const processes = leftOvers(loaded)
+  // it may take a while, so it is no part of what cannot be interrupted
+  const report = processes.length === 0 ? [] : yield* services.reaper.reap(processes)
+  return yield* Effect.acquireRelease(own(services, record, loaded, report), ({ epoch }) =>
     Effect.ignore(journal.release(id, epoch))
   )
 })
@@ -187,9 +189,7 @@ const make = Effect.gen(function* () {
       Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
     )
     const read = (from: number, limit: number) => journal.read(id, { from, limit })
-    const leave = () => {
-      place.phase = "closing"
-    }
+    const leave = () => Registry.leave(place)
     const { end, session } = Session.make(taken, { writer, clock, read, leave })
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {

@@ -17,8 +17,8 @@ import type { Append } from "../journal/Journal.ts"
 export interface Client {
   /** All events that wait, and the summary after them; `undefined` when none do. How many there can be is the client's to bound. */
   readonly waiting: () => Append | undefined
-  /** The log is stored up to `head`. */
-  readonly stored: (head: number) => void
+  /** What it gave last is stored. */
+  readonly stored: () => void
   /** The write failed; nothing more is asked of this client. */
   readonly failed: (cause: unknown) => void
 }

@@ -46,7 +46,8 @@ const hostOf = (
   ...at,
   callId: block.callId,
   name: block.name,
-  progress: (line) => session.notify({ type: "tool-progress", callId: block.callId, text: line }),
+  progress: (line) =>
+    Effect.sync(() => session.unsafeNotify({ type: "tool-progress", callId: block.callId, text: line })),
   recordProcess: (identity) =>
     Effect.zipRight(
       session.append(() => [{ type: "tool/process", data: { ...at, callId: block.callId, ...identity } }]),

@@ -360,6 +360,48 @@ describe("places", () => {
 })
 
 describe("reading", () => {
+  it.scopedLive("one damaged record is a line and exit 1; the other sessions are listed all the same", () =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      for (const id of ["good", "bad"]) yield* run(["run", "--session", id, "--db", "a.db", "Say hi"], { cwd })
+      const database = new Database(join(cwd, "a.db"))
+      database.exec("UPDATE session SET ending = 'weird' WHERE id = 'bad'")
+      database.close()
+      const { code, stderr, stdout } = yield* run(["sessions", "--db", "a.db"], { cwd })
+      assert.strictEqual(code, 1)
+      assert.match(stdout, /^good /m)
+      assert.strictEqual(stderr.split("\n").filter((line) => line !== "").length, 1)
+      assert.include(stderr, "session bad")
+    })
+  )
+
+  it.scopedLive("a record that disagrees with its events is damage, and nobody's session; nothing is changed", () =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      yield* run(["run", "--session", "s", "--db", "a.db", "Say hi"], { cwd })
+      const database = new Database(join(cwd, "a.db"))
+      database.exec("UPDATE session SET head = head - 2")
+      const { code, stderr } = yield* run(["run", "--session", "s", "--db", "a.db", "Say more"], { cwd })
+      assert.strictEqual(code, 1)
+      assert.match(stderr, /session s .*is damaged: it holds \d+ events, its record says \d+/)
+      const kept = database.prepare("SELECT (SELECT count(*) FROM session_event) - head AS more FROM session").get()
+      database.close()
+      assert.deepStrictEqual(kept, { more: 2 })
+    })
+  )
+
+  it.scopedLive("an output that cannot be written is one line and exit 1", () =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      yield* run(["run", "--session", "s", "Say hi"], { cwd })
+      for (const words of ["sessions", "show s", "events s --json"]) {
+        const { code, stderr } = yield* shell(`${shellWords()} ${words} > /dev/full`, { cwd })
+        assert.strictEqual(code, 1, words)
+        assert.match(stderr, /^daybook: the output could not be written: [^\n]+\n$/, words)
+      }
+    })
+  )
+
   it.scopedLive(
     "creates nothing where there is nothing",
     () =>
