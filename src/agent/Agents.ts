@@ -7,7 +7,8 @@ import * as Layer from "effect/Layer"
 import type { Scope } from "effect/Scope"
 import type { JournalError, SessionNotFound, SessionOwned } from "../domain/Errors.ts"
 import type { SessionId } from "../domain/Ids.ts"
-import { emptyGuardMemory, type ModelConfig } from "../domain/Request.ts"
+import type { ModelConfig } from "../domain/Request.ts"
+import * as Transcript from "../domain/Transcript.ts"
 import { ChatModel } from "../model/ChatModel.ts"
 import { type AcquireOptions, Sessions } from "../session/Sessions.ts"
 import { Settings } from "../settings/Settings.ts"
@@ -49,7 +50,8 @@ const make = Effect.gen(function* () {
   return {
     open: Effect.fn("Agents.open")(function* (id: SessionId, options: OpenOptions) {
       const session = yield* sessions.acquire(id, options)
-      return yield* Agent.make({ ...services, session, config: options.config, guard: { memory: emptyGuardMemory } })
+      const guard = { memory: Transcript.guardMemory(session.unsafeState().transcript) }
+      return yield* Agent.make({ ...services, session, config: options.config, guard })
     })
   }
 })

@@ -35,8 +35,10 @@ export const callId = (turn: number, step: number, index: number): CallId => Cal
 /** The id of the answer of that step. */
 export const answerId = (turn: number, step: number): MessageId => MessageId.make(`t${turn}s${step}`)
 
+const reserved = /^t\d+s\d+(c\d+(-context-\d+)?)?$/
+
 /** Whether an id has the form of those that the log gives to answers, results and context: nobody else may choose it. */
-export const isReserved = (id: MessageId): boolean => /^t\d+s\d+/.test(id)
+export const isReserved = (id: MessageId): boolean => reserved.test(id)
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz234567"
 
@@ -47,5 +49,8 @@ const base32 = Effect.map(Effect.replicateEffect(Random.nextIntBetween(0, alphab
 /** A new session id of 16 random base32 characters. */
 export const makeSessionId: Effect.Effect<SessionId> = Effect.map(base32, (text) => SessionId.make(text))
 
-/** A new message id of 16 random base32 characters. */
-export const makeMessageId: Effect.Effect<MessageId> = Effect.map(base32, (text) => MessageId.make(text))
+/** A new message id of 16 random base32 characters, none that the log gives. */
+export const makeMessageId: Effect.Effect<MessageId> = Effect.repeat(
+  Effect.map(base32, (text) => MessageId.make(text)),
+  { while: isReserved }
+)

@@ -53,7 +53,7 @@ export const emptyDigest: Digest = ""
 export const extendDigest = (before: Digest, message: Message): Digest =>
   createHash("sha256").update(before).update(canonical(message)).digest("base64")
 
-/** What the last request was made of: where its messages begin like those of the next, they are not hashed again. */
+/** Messages whose digests are known: where those of a request begin like them, they are not hashed again. */
 export interface GuardMemory {
   readonly messages: ReadonlyArray<Message>
   readonly digests: ReadonlyArray<Digest>
@@ -62,7 +62,7 @@ export interface GuardMemory {
 export const emptyGuardMemory: GuardMemory = { messages: [], digests: [] }
 
 /**
- * The digest of a request's messages, hashing only those that are not the very same objects as last time.
+ * The digest of a request's messages, hashing only those that are not the very same objects as those known.
  * Messages are frozen, so the same object is the same message.
  */
 export const guardDigest = (

@@ -38,7 +38,7 @@ export interface SessionState {
   readonly inbox: Inbox.Inbox
   /** The ids of all input that ever waited or entered: none is accepted twice (law 7). */
   readonly accepted: HashSet.HashSet<MessageId>
-  readonly header?: StoredOf<"request/header">
+  readonly header: StoredOf<"request/header"> | undefined
   readonly summary: Summary
 }
 
@@ -51,6 +51,7 @@ export const initial = (seedLength = 0): SessionState => ({
   transcript: Transcript.empty,
   inbox: Inbox.empty,
   accepted: HashSet.empty(),
+  header: undefined,
   summary: { title: "", turns: 0, open: false }
 })
 
@@ -103,17 +104,27 @@ export const apply = (state: SessionState, event: StoredEvent): Either.Either<Se
   if (Either.isLeft(transcript)) return Either.left(`seq ${event.seq}: ${transcript.left}`)
   const inbox = inboxAfter(state, event)
   if (Either.isLeft(inbox)) return Either.left(`seq ${event.seq}: ${inbox.left}`)
+  // written out: a spread costs as much as all the folds
   return Either.right({
-    ...state,
     head: event.seq + 1,
     time: event.time,
+    seedLength: state.seedLength,
     brackets: brackets.right,
     transcript: transcript.right,
     inbox: inbox.right,
     accepted: acceptedAfter(state, event),
-    summary: summarize(state.summary, event),
-    ...(event.type === "request/header" ? { header: event } : {})
+    header: event.type === "request/header" ? event : state.header,
+    summary: summarize(state.summary, event)
   })
+}
+
+/** The state as it is before seq `to`, where all that stands in between are chunks of the open step; or why they cannot be. */
+export const passChunks = (state: SessionState, to: number): Either.Either<SessionState, string> => {
+  if (to === state.head) return Either.right(state)
+  const step = state.brackets.open?.step
+  return to > state.head && step !== undefined && step.answer === undefined
+    ? Either.right({ ...state, head: to })
+    : Either.left(`seq ${state.head} is missing, or a chunk that stands in no open answer`)
 }
 
 /** The state after all these events, or the first violation. */

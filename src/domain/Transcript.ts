@@ -22,14 +22,15 @@ import {
   text,
   type UserMessage
 } from "./Message.ts"
-import { type Digest, emptyDigest, extendDigest } from "./Request.ts"
+import { type Digest, emptyDigest, extendDigest, type GuardMemory } from "./Request.ts"
 
 /** The messages of a closed step, or of a replaced range, with the borders that a replacement may name. */
 export interface Span {
   readonly from: number
   readonly to: number
   readonly messages: ReadonlyArray<Message>
-  /** The digest of all messages up to here. */
+  /** The digest of all messages up to each of these, and up to here. */
+  readonly digests: ReadonlyArray<Digest>
   readonly digest: Digest
 }
 
@@ -137,9 +138,13 @@ export const stepMessages = (step: OpenStep): ReadonlyArray<Message> => [
 export const digestOf = (transcript: Transcript): Digest =>
   Chunk.isNonEmpty(transcript.spans) ? Chunk.lastNonEmpty(transcript.spans).digest : emptyDigest
 
-const push = (spans: Chunk.Chunk<Span>, span: Omit<Span, "digest">): Chunk.Chunk<Span> => {
-  const messages = deepFreeze(span.messages)
-  return Chunk.append(spans, { ...span, messages, digest: messages.reduce(extendDigest, digestOf({ spans })) })
+const push = (
+  spans: Chunk.Chunk<Span>,
+  { from, messages, to }: Omit<Span, "digest" | "digests">
+): Chunk.Chunk<Span> => {
+  let digest = digestOf({ spans })
+  const digests = messages.map((message) => (digest = extendDigest(digest, message)))
+  return Chunk.append(spans, { from, to, messages: deepFreeze(messages), digests, digest })
 }
 
 /** The transcript after `step` closed at seq `to`. */
@@ -172,3 +177,9 @@ export const replace = (
 /** Every message, in order. The same objects each time, so that a message is known by identity. */
 export const messages = (transcript: Transcript): ReadonlyArray<Message> =>
   Chunk.toReadonlyArray(transcript.spans).flatMap((span) => span.messages)
+
+/** What a guard knows that has seen these messages. */
+export const guardMemory = (transcript: Transcript): GuardMemory => ({
+  messages: messages(transcript),
+  digests: Chunk.toReadonlyArray(transcript.spans).flatMap((span) => span.digests)
+})

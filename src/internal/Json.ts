@@ -82,12 +82,16 @@ export const Json: Schema.Schema<Json> = Schema.declare(
 
 /** The one JSON text of a value: keys sorted by code unit, absent and `undefined` the same. */
 export const canonical = (value: unknown): string => {
-  if (Array.isArray(value)) return `[${value.map((item) => canonical(item ?? null)).join()}]`
   if (value === null || typeof value !== "object") return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map((item) => canonical(item ?? null)).join()}]`
   // written by hand: an object keeps keys that look like numbers in an order of its own
-  const entries = Object.entries(value).filter(([, item]) => item !== undefined)
-  const members = entries.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-  return `{${members.map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`).join()}}`
+  const fields = value as { readonly [key: string]: unknown } // any object has its own fields by name
+  let members = ""
+  for (const key of Object.keys(fields).sort()) {
+    const item = fields[key]
+    if (item !== undefined) members += `${members === "" ? "" : ","}${JSON.stringify(key)}:${canonical(item)}`
+  }
+  return `{${members}}`
 }
 
 /**

@@ -9,9 +9,10 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { type JournalError, SeqConflict, SessionFenced, SessionNotFound } from "../domain/Errors.ts"
-import type { StoredEvent } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as Codec from "./Codec.ts"
+import * as EventRows from "./EventRows.ts"
+import * as RecordCodec from "./RecordCodec.ts"
 import type { Append, SessionHeader, Take } from "./SessionRecord.ts"
 
 /** A batch as a store gets it: rows from `head` on without a gap. */
@@ -20,12 +21,12 @@ export interface EncodedAppend {
   readonly head: number
   readonly epoch: number
   readonly rows: ReadonlyArray<Codec.EventRow>
-  readonly summary: Codec.SummaryColumns
+  readonly summary: RecordCodec.SummaryColumns
 }
 
 /** A take as a store gets it: the rows stand under the new epoch. */
 export interface EncodedTake extends EncodedAppend {
-  readonly owner: Codec.OwnerColumns
+  readonly owner: RecordCodec.OwnerColumns
   readonly leaseExpires: number
 }
 
@@ -34,8 +35,8 @@ export type Verdict = Either.Either<number, SeqConflict | SessionFenced>
 /** What an implementation does; each method as the port says, on rows. */
 export interface Store {
   readonly location: string
-  readonly create: (row: Codec.SessionRow) => Effect.Effect<boolean, JournalError>
-  readonly find: (id: SessionId) => Effect.Effect<Option.Option<Codec.SessionRow>, JournalError>
+  readonly create: (row: RecordCodec.SessionRow) => Effect.Effect<boolean, JournalError>
+  readonly find: (id: SessionId) => Effect.Effect<Option.Option<RecordCodec.SessionRow>, JournalError>
   readonly take: (take: EncodedTake) => Effect.Effect<number, SeqConflict | JournalError>
   readonly release: (id: SessionId, epoch: number) => Effect.Effect<void, JournalError>
   readonly append: (batches: ReadonlyArray<EncodedAppend>) => Effect.Effect<ReadonlyArray<Verdict>, JournalError>
@@ -44,7 +45,21 @@ export interface Store {
     from: number,
     limit: number
   ) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
-  readonly list: (offset: number, limit: number) => Effect.Effect<ReadonlyArray<Codec.SessionRow>, JournalError>
+  /** Rows that are no chunks, from seq `from` on, at most `limit`, in order. */
+  readonly outline: (
+    id: SessionId,
+    from: number,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
+  /** The chunks among the rows of a range, in order. */
+  readonly chunks: (
+    id: SessionId,
+    from: number,
+    to: number
+  ) => Effect.Effect<ReadonlyArray<EventRows.ChunkRow>, JournalError>
+  /** How many rows a session has from seq `from` to seq `to`. */
+  readonly count: (id: SessionId, from: number, to: number) => Effect.Effect<number, JournalError>
+  readonly list: (offset: number, limit: number) => Effect.Effect<ReadonlyArray<RecordCodec.SessionRow>, JournalError>
 }
 
 /** What a session's row says of who may write where. */
@@ -70,44 +85,65 @@ export const verdict = (
 }
 
 /** The journal over a store. */
-export const make = (store: Store) => ({
-  location: store.location,
-  create: Effect.fn("Journal.create")((header: SessionHeader) => store.create(Codec.encodeHeader(header))),
-  find: Effect.fn("Journal.find")(function* (id: SessionId) {
-    const row = yield* store.find(id)
-    if (Option.isNone(row)) return yield* new SessionNotFound({ sessionId: id })
-    const record = yield* Codec.decodeRecord(store.location, row.value)
-    return yield* Codec.checkVersion(store.location, record)
-  }),
-  take: Effect.fn("Journal.take")(function* (take: Take) {
-    const rows = yield* encodeBatch(take, take.epoch + 1)
-    return yield* store.take({
-      ...batchOf(take, rows),
-      owner: Codec.encodeOwner(take.owner),
-      leaseExpires: take.leaseExpires
-    })
-  }),
-  release: Effect.fn("Journal.release")(store.release),
-  // untraced: its span would cost a tenth of the commit
-  append: Effect.fnUntraced(function* (batches: ReadonlyArray<Append>) {
-    const encoded: Array<EncodedAppend> = []
-    for (const batch of batches) encoded.push(batchOf(batch, yield* encodeBatch(batch, batch.epoch)))
-    return encoded.length === 0 ? [] : yield* store.append(encoded)
-  }),
-  read: Effect.fn("Journal.read")(function* (
-    id: SessionId,
-    { from, limit }: { readonly from: number; readonly limit: number }
-  ) {
-    yield* checkCount("read from", from)
-    yield* checkCount("read limit", limit)
-    return yield* decodePage({ location: store.location, id }, from, yield* store.read(id, from, limit))
-  }),
-  list: Effect.fn("Journal.list")(function* ({ limit, offset }: { readonly offset: number; readonly limit: number }) {
-    yield* checkCount("list offset", offset)
-    yield* checkCount("list limit", limit)
-    return (yield* store.list(offset, limit)).map((row) => Codec.decodeRecord(store.location, row))
+export const make = (store: Store) => {
+  const readerOf = (id: SessionId): EventRows.Reader => ({
+    place: { location: store.location, id },
+    rows: (from, limit) => store.read(id, from, limit),
+    chunks: ({ from, to }) => store.chunks(id, from, to)
   })
-})
+  return {
+    location: store.location,
+    create: Effect.fn("Journal.create")((header: SessionHeader) => store.create(RecordCodec.encodeHeader(header))),
+    find: Effect.fn("Journal.find")(function* (id: SessionId) {
+      const row = yield* store.find(id)
+      if (Option.isNone(row)) return yield* new SessionNotFound({ sessionId: id })
+      const record = yield* RecordCodec.decodeRecord(store.location, row.value)
+      return yield* RecordCodec.checkVersion(store.location, record)
+    }),
+    take: Effect.fn("Journal.take")(function* (take: Take) {
+      const rows = yield* EventRows.encodeBatch(readerOf(take.id), take, take.epoch + 1)
+      return yield* store.take({
+        ...batchOf(take, rows),
+        owner: RecordCodec.encodeOwner(take.owner),
+        leaseExpires: take.leaseExpires
+      })
+    }),
+    release: Effect.fn("Journal.release")(store.release),
+    // untraced: its span would cost a tenth of the commit
+    append: Effect.fnUntraced(function* (batches: ReadonlyArray<Append>) {
+      const encoded: Array<EncodedAppend> = []
+      for (const batch of batches)
+        encoded.push(batchOf(batch, yield* EventRows.encodeBatch(readerOf(batch.id), batch, batch.epoch)))
+      return encoded.length === 0 ? [] : yield* store.append(encoded)
+    }),
+    read: Effect.fn("Journal.read")(function* (
+      id: SessionId,
+      { from, limit }: { readonly from: number; readonly limit: number }
+    ) {
+      yield* checkCount("read from", from)
+      yield* checkCount("read limit", limit)
+      return yield* EventRows.decodePage(readerOf(id), from, yield* store.read(id, from, limit))
+    }),
+    outline: Effect.fn("Journal.outline")(function* (
+      id: SessionId,
+      { from, limit }: { readonly from: number; readonly limit: number }
+    ) {
+      yield* checkCount("outline from", from)
+      yield* checkCount("outline limit", limit)
+      const reader = readerOf(id)
+      const rows = yield* store.outline(id, from, limit)
+      const last = rows.at(-1)?.seq
+      if (last !== undefined && (yield* store.count(id, from, last)) !== last + 1 - from)
+        return yield* Codec.corrupt(reader.place, `between seq ${from} and seq ${last} events are missing`)
+      return yield* EventRows.decodeOutline(reader, rows)
+    }),
+    list: Effect.fn("Journal.list")(function* ({ limit, offset }: { readonly offset: number; readonly limit: number }) {
+      yield* checkCount("list offset", offset)
+      yield* checkCount("list limit", limit)
+      return (yield* store.list(offset, limit)).map((row) => RecordCodec.decodeRecord(store.location, row))
+    })
+  }
+}
 
 // internal
 
@@ -121,39 +157,8 @@ const batchOf = (batch: Append, rows: ReadonlyArray<Codec.EventRow>): EncodedApp
   head: batch.head,
   epoch: batch.epoch,
   rows,
-  summary: Codec.encodeSummary(batch.summary)
+  summary: RecordCodec.encodeSummary(batch.summary)
 })
-
-/** The rows of a batch. Dies on an event that may not be stored, or that does not follow the one before it (J06). */
-const encodeBatch = (batch: Append, epoch: number): Effect.Effect<ReadonlyArray<Codec.EventRow>> =>
-  Effect.suspend(() => {
-    const rows: Array<Codec.EventRow> = []
-    for (const event of batch.events) {
-      const due = batch.head + rows.length
-      if (event.seq !== due) return Effect.dieMessage(`session ${batch.id}: seq ${event.seq} where ${due} was due`)
-      const row = Codec.encodeEvent(epoch, event)
-      if (Either.isLeft(row)) return Effect.dieMessage(`session ${batch.id}: ${row.left}`)
-      rows.push(row.right)
-    }
-    return Effect.succeed(rows)
-  })
-
-const decodePage = (
-  place: Codec.Place,
-  from: number,
-  rows: ReadonlyArray<Codec.EventRow>
-): Effect.Effect<ReadonlyArray<StoredEvent>, Codec.Undecodable> =>
-  Effect.suspend(() => {
-    const events: Array<StoredEvent> = []
-    for (const row of rows) {
-      const event = Codec.decodeEvent(place, row)
-      if (Either.isLeft(event)) return Effect.fail(event.left)
-      const due = from + events.length
-      if (event.right.seq !== due) return Effect.fail(Codec.corrupt(place, `seq ${due} is missing`))
-      events.push(event.right)
-    }
-    return Effect.succeed(events)
-  })
 
 const isSameRow = (row: Codec.EventRow, stored: Codec.EventRow | undefined): boolean =>
   stored !== undefined &&

@@ -63,6 +63,14 @@ export class Journal extends Context.Tag("daybook/journal/Journal")<
       range: { readonly from: number; readonly limit: number }
     ) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
     /**
+     * The same without the chunks: events from seq `from` on that are none, at most `limit` of them, in order. What it costs
+     * is the other events, and the text of the answers among them. Chunks are sought, not looked at.
+     */
+    readonly outline: (
+      id: SessionId,
+      range: { readonly from: number; readonly limit: number }
+    ) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
+    /**
      * Sessions that have events, of any version, the last created first, at most `limit` after the first `offset`. A
      * record that cannot be read stands in its place as what is wrong with it: the others are listed all the same.
      */

@@ -9,8 +9,9 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { JournalFailed, SeqConflict } from "../domain/Errors.ts"
 import type { SessionId } from "../domain/Ids.ts"
-import { type EventRow, noOwner, type SessionRow } from "./Codec.ts"
+import type { EventRow } from "./Codec.ts"
 import * as EncodedJournal from "./EncodedJournal.ts"
+import { noOwner, type SessionRow } from "./RecordCodec.ts"
 
 /** A new journal that nobody else sees. */
 export const make = Effect.sync(() => EncodedJournal.make(makeStore()))
@@ -29,6 +30,9 @@ export const makeEmpty = (location: string) => {
     release: () => refuse("release"),
     append: () => refuse("append"),
     read: () => Effect.succeed([]),
+    outline: () => Effect.succeed([]),
+    chunks: () => Effect.succeed([]),
+    count: () => Effect.succeed(0),
     list: () => Effect.succeed([])
   })
 }
@@ -39,6 +43,8 @@ interface Entry {
   row: SessionRow
   readonly events: Array<EventRow>
 }
+
+const isChunk = (row: EventRow): boolean => row.type === "assistant/chunk"
 
 const makeStore = (): EncodedJournal.Store => {
   const sessions = new Map<string, Entry>()
@@ -67,6 +73,9 @@ const makeStore = (): EncodedJournal.Store => {
     else entry.row = { ...entry.row, ...noOwner, lease_expires: 0 }
   }
 
+  const eventsOf = (id: SessionId, from: number, to = Number.POSITIVE_INFINITY): ReadonlyArray<EventRow> =>
+    sessions.get(id)?.events.slice(from, to + 1) ?? []
+
   return {
     location: "memory",
     create: (row) =>
@@ -87,7 +96,15 @@ const makeStore = (): EncodedJournal.Store => {
       }),
     release: (id, epoch) => Effect.sync(() => release(id, epoch)),
     append: (batches) => Effect.sync(() => batches.map(appendOne)),
-    read: (id, from, limit) => Effect.sync(() => sessions.get(id)?.events.slice(from, from + limit) ?? []),
+    read: (id, from, limit) => Effect.sync(() => eventsOf(id, from, from + limit - 1)),
+    outline: (id, from, limit) =>
+      Effect.sync(() =>
+        eventsOf(id, from)
+          .filter((row) => !isChunk(row))
+          .slice(0, limit)
+      ),
+    chunks: (id, from, to) => Effect.sync(() => eventsOf(id, from, to).filter(isChunk)),
+    count: (id, from, to) => Effect.sync(() => eventsOf(id, from, to).length),
     list: (offset, limit) =>
       Effect.sync(() =>
         Array.from(sessions.values(), (entry) => entry.row)

@@ -14,8 +14,10 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { SeqConflict } from "../domain/Errors.ts"
 import type { SessionId } from "../domain/Ids.ts"
-import { type EventRow, noOwner, type OwnerColumns, type SessionRow, type SummaryColumns } from "./Codec.ts"
+import type { EventRow } from "./Codec.ts"
 import * as EncodedJournal from "./EncodedJournal.ts"
+import type { ChunkRow } from "./EventRows.ts"
+import { noOwner, type OwnerColumns, type SessionRow, type SummaryColumns } from "./RecordCodec.ts"
 import type { Transactions } from "./Transaction.ts"
 
 /** The journal in a database whose tables are there (`Migrations.run`). */
@@ -75,6 +77,13 @@ const makeStore = ({ location, read, sql, write }: Transactions): EncodedJournal
     append: (batches) =>
       write("append", (connection) => Effect.forEach(batches, (batch) => appendOne(connection, batch))),
     read: (id, from, limit) => read("read", (connection) => statements.read(connection, { id, from, limit })),
+    outline: (id, from, limit) => read("outline", (connection) => statements.outline(connection, { id, from, limit })),
+    chunks: (id, from, to) => read("chunks", (connection) => statements.chunks(connection, { id, from, to })),
+    count: (id, from, to) =>
+      Effect.map(
+        read("count", (connection) => statements.count(connection, { id, from, to })),
+        ([row]) => row?.n ?? 0
+      ),
     list: (offset, limit) => read("list", (connection) => statements.list(connection, { offset, limit }))
   }
 }
@@ -131,6 +140,17 @@ const prepareAll = (sql: SqlClient) => ({
   read: prepare<EventRow, "id" | "from" | "limit">(
     sql`SELECT ${sql.literal(eventColumns.join(", "))} FROM session_event
       WHERE session = ${"id"} AND seq >= ${"from"} ORDER BY seq LIMIT ${"limit"}`
+  ),
+  outline: prepare<EventRow, "id" | "from" | "limit">(
+    sql`SELECT ${sql.literal(eventColumns.join(", "))} FROM session_event
+      WHERE session = ${"id"} AND seq >= ${"from"} AND type <> 'assistant/chunk' ORDER BY seq LIMIT ${"limit"}`
+  ),
+  chunks: prepare<ChunkRow, "id" | "from" | "to">(
+    sql`SELECT seq, data FROM session_event
+      WHERE session = ${"id"} AND seq >= ${"from"} AND seq <= ${"to"} AND type = 'assistant/chunk' ORDER BY seq`
+  ),
+  count: prepare<{ readonly n: number }, "id" | "from" | "to">(
+    sql`SELECT count(*) AS n FROM session_event WHERE session = ${"id"} AND seq >= ${"from"} AND seq <= ${"to"}`
   ),
   list: prepare<SessionRow, "offset" | "limit">(
     sql`SELECT * FROM session WHERE head > 0 ORDER BY created DESC, id DESC LIMIT ${"limit"} OFFSET ${"offset"}`

@@ -62,26 +62,43 @@ export class Sessions extends Context.Tag("daybook/session/Sessions")<
   }
 >() {}
 
-/** The state of a stored log. Fails where the log is not one that this program can have written. */
-export const load = (
+/**
+ * The state of a stored log. Fails where the log is not one that this program can have written. Chunks are passed over, but
+ * for those of an answer that was never finished.
+ */
+export const load = Effect.fnUntraced(function* (
   journal: Context.Tag.Service<Journal.Journal>,
   record: Journal.SessionRecord
-): Effect.Effect<SessionState.SessionState, JournalError> => {
+): Effect.fn.Return<SessionState.SessionState, JournalError> {
   const { id, seedLength } = record.header
-  const corrupt = (detail: string) =>
-    new JournalCorrupt({ file: journal.location, sessionId: id, detail, cause: undefined })
-  const from = (state: SessionState.SessionState): Effect.Effect<SessionState.SessionState, JournalError> =>
-    Effect.flatMap(journal.read(id, { from: state.head, limit: pageSize }), (events) => {
-      const next = SessionState.fold(events, state)
-      if (Either.isLeft(next)) return Effect.fail(corrupt(next.left))
-      return events.length < pageSize ? Effect.succeed(next.right) : from(next.right)
-    })
-  return Effect.filterOrFail(
-    from(SessionState.initial(seedLength)),
-    (state) => state.head >= record.head,
-    (state) => corrupt(`it holds ${state.head} events, its record says ${record.head}`)
+  const sound = Either.mapLeft(
+    (detail: string) => new JournalCorrupt({ file: journal.location, sessionId: id, detail, cause: undefined })
   )
-}
+  let state = SessionState.initial(seedLength)
+  /** From here on the log is read whole: the end of the outline, or the last step without an answer. */
+  let whole = state
+  for (let page = pageSize; page === pageSize; ) {
+    const events = yield* journal.outline(id, { from: state.head, limit: pageSize })
+    for (const event of events) {
+      const before = yield* sound(SessionState.passChunks(state, event.seq))
+      state = yield* sound(SessionState.apply(before, event))
+      if (event.type === "step/start") whole = before
+    }
+    page = events.length
+  }
+  if (!isAnswering(state)) whole = state
+  for (let page = pageSize; page === pageSize; ) {
+    const events = yield* journal.read(id, { from: whole.head, limit: pageSize })
+    whole = yield* sound(SessionState.fold(events, whole))
+    page = events.length
+  }
+  if (whole.head >= record.head) return whole
+  return yield* sound(Either.left(`it holds ${whole.head} events, its record says ${record.head}`))
+})
+
+/** Whether a step is open that has no answer yet. */
+const isAnswering = ({ brackets: { open } }: SessionState.SessionState): boolean =>
+  open?.step !== undefined && open.step.answer === undefined
 
 /** The groups that calls of the open step started and that no result tells about. */
 const leftOvers = (state: SessionState.SessionState): ReadonlyArray<LeftOver> =>
