@@ -22,15 +22,20 @@ import * as Repair from "./session/Repair.ts"
 import * as Sessions from "./session/Sessions.ts"
 import * as Settings from "./settings/Settings.ts"
 import * as BuiltIn from "./tool/BuiltIn.ts"
+import * as Outputs from "./tool/Outputs.ts"
 import * as Pipeline from "./tool/Pipeline.ts"
 import * as Workspace from "./tool/Workspace.ts"
 
 const host = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer, NodeTerminal.layer)
 
+/** Where long outputs are kept, in the workspace: tools can read them there. */
+const outputs = ".daybook/outputs"
+
 const tools = (place: Place) =>
   Pipeline.layer.pipe(
     Layer.provideMerge(BuiltIn.layer),
-    Layer.provide(Workspace.layer(place.workspace, [place.db, ".daybook"]))
+    Layer.provide(Outputs.layer(outputs)),
+    Layer.provide(Workspace.layer(place.workspace, { reserved: [place.db, ".daybook"], except: [outputs] }))
   )
 
 const prompt = (place: Place) =>

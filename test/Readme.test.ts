@@ -46,18 +46,26 @@ describe("the README", () => {
     )
   )
 
-  it.live("its program runs as it stands", () =>
+  /** Runs a program in a folder of a user's own, and looks at what it left there. */
+  const runs = (program: string, shows: ReadonlyArray<string>) =>
     Effect.scoped(
       Effect.gen(function* () {
         const cwd = yield* userFolder
-        writeFileSync(join(cwd, "program.ts"), blocks("ts")[0] ?? "")
+        writeFileSync(join(cwd, "program.ts"), program)
         const result = yield* Cli.shell(`"${bin("vite-node")}" --config "${config}" program.ts`, { cwd })
         assert.strictEqual(result.code, 0, result.stderr)
-        assert.include(result.stdout, "completed")
+        for (const shown of shows) assert.include(result.stdout, shown)
         assert.include(readFileSync(join(cwd, "hello.txt"), "utf8"), "good morning")
       })
     )
-  )
+
+  it.live("its program runs as it stands", () => runs(blocks("ts")[0] ?? "", ["completed"]))
+
+  it.live("its program runs with the user's own telemetry in place of its last line", () => {
+    const program = (blocks("ts")[0] ?? "").trimEnd().split("\n")
+    assert.match(program.pop() ?? "", /^NodeRuntime\.runMain/)
+    return runs([...program, blocks("ts")[2]].join("\n"), ["completed", "Agent.turn", "Pipeline.run", "Journal.append"])
+  })
 
   it.live("its test runs as it stands", () =>
     Effect.scoped(

@@ -196,7 +196,7 @@ export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<A
     pending: Effect.sync(() => Inbox.pending(Machine.inbox(machine))),
     resume: Effect.suspend(() => Machine.resume(machine)),
     cancel: canceller(machine),
-    idle: idle(machine),
+    idle: Effect.withSpan(idle(machine), "Agent.idle"),
     status: Effect.sync(() => Machine.status(machine)),
     events: session.feed
   }

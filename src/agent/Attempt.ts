@@ -15,6 +15,7 @@ import * as Chunks from "../domain/Chunk.ts"
 import type { SessionBroken } from "../domain/Errors.ts"
 import { type SessionEvent, sources } from "../domain/Event.ts"
 import type { SessionState } from "../domain/SessionState.ts"
+import * as Metrics from "../internal/Metrics.ts"
 import { ChatError } from "../model/ChatModel.ts"
 import type { Session } from "../session/Session.ts"
 
@@ -49,8 +50,8 @@ const take = (
   for (const chunk of chunks) {
     if (saysNothing(chunk) || !Answer.add(attempt.assembly, chunk)) continue
     show(chunk)
-    if (chunk.type === "end") ended.push(...Chunks.endRun(attempt.runs))
-    else if (chunk.type !== "finish") ended.push(...Chunks.pushDelta(attempt.runs, chunk))
+    if (chunk.type === "end" || chunk.type === "finish") ended.push(...Chunks.endRun(attempt.runs))
+    else ended.push(...Chunks.pushDelta(attempt.runs, chunk))
   }
   return ended
 }
@@ -68,26 +69,23 @@ const clockwork = (session: Session, attempt: Attempt, pending: Effect.Latch) =>
     )
   )
 
-/** A stream that dies, or ends with an interruption that nobody here asked for, has failed (D15, O09). */
-const normalized = (stream: Stream.Stream<Chunks.ChatChunk, ChatError>): Stream.Stream<Chunks.ChatChunk, ChatError> =>
-  Stream.catchAllCause(stream, (cause) =>
-    Stream.fail(
-      Option.getOrElse(
-        Cause.failureOption(cause),
-        () => new ChatError({ reason: "UNKNOWN", message: messageOf(Cause.squash(cause)), cause: Cause.squash(cause) })
-      )
-    )
-  )
+const messageOf = (defect: unknown): string => (defect instanceof Error ? defect.message : String(defect))
+
+/** Why a stream gave no more: its end, or a failure. One that dies, or was interrupted by nobody here, has failed (D15, O09). */
+const stopped = (cause: Cause.Cause<Option.Option<ChatError>>): Effect.Effect<Option.Option<never>, ChatError> =>
+  Option.match(Cause.failureOption(cause), {
+    onNone: () => {
+      const defect = Cause.squash(cause)
+      return Effect.fail(new ChatError({ reason: "UNKNOWN", message: messageOf(defect), cause: defect }))
+    },
+    onSome: Option.match({ onNone: () => Effect.succeedNone, onSome: Effect.fail })
+  })
 
 /** What a faulty adapter sends is a failure of the model, and never reaches the log. */
-const checked = (stream: Stream.Stream<Chunks.ChatChunk, ChatError>): Stream.Stream<Chunks.ChatChunk, ChatError> =>
-  Stream.mapChunksEffect(stream, (chunks) =>
-    Chunk.every(chunks, Chunks.isChunk)
-      ? Effect.succeed(chunks)
-      : Effect.fail(new ChatError({ reason: "MALFORMED", message: "the model's adapter sent what is no chunk" }))
-  )
-
-const messageOf = (defect: unknown): string => (defect instanceof Error ? defect.message : String(defect))
+const checked = (chunks: Chunk.Chunk<Chunks.ChatChunk>): Effect.Effect<void, ChatError> =>
+  Chunk.every(chunks, Chunks.isChunk)
+    ? Effect.void
+    : Effect.fail(new ChatError({ reason: "MALFORMED", message: "the model's adapter sent what is no chunk" }))
 
 /**
  * Receives the stream to its end. Fails as the stream does; a stream that dies is a failure like any other (D15). When it
@@ -101,16 +99,23 @@ export const receive = (
   Effect.scoped(
     Effect.gen(function* () {
       const { step, turn } = attempt.place
+      const show = (chunk: Chunks.ChatChunk) => session.unsafeNotify({ type: "delta", turn, step, chunk })
+      const next = Effect.catchAllCause(Effect.asSome(yield* Stream.toPull(stream)), stopped)
       const pending = yield* Effect.makeLatch(false)
-      // it fails only when the session is broken, and then the next append below fails too
-      yield* Effect.forkScoped(Effect.ignore(clockwork(session, attempt, pending)))
-      yield* Stream.runForEachChunk(normalized(checked(stream)), (chunks) =>
-        Effect.suspend(() => {
-          const ended = take(attempt, chunks, (chunk) => session.unsafeNotify({ type: "delta", turn, step, chunk }))
-          if (attempt.runs.open !== undefined) pending.unsafeOpen()
-          return ended.length === 0 ? Effect.void : session.append(() => received(attempt, ended))
-        })
-      )
+      let ticks = false
+      for (;;) {
+        const came = yield* next
+        if (Option.isNone(came)) return
+        yield* checked(came.value)
+        Metrics.add(Metrics.deltas, came.value.length)
+        const ended = take(attempt, came.value, show)
+        if (ended.length > 0) yield* session.append(() => received(attempt, ended))
+        if (attempt.runs.open === undefined) continue
+        pending.unsafeOpen()
+        // it fails only when the session is broken, and then the next append fails too
+        if (!ticks) yield* Effect.forkScoped(Effect.ignore(clockwork(session, attempt, pending)))
+        ticks = true
+      }
     })
   )
 

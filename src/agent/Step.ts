@@ -18,7 +18,7 @@ import { toolCalls, type UserMessage } from "../domain/Message.ts"
 import * as Request from "../domain/Request.ts"
 import * as SessionState from "../domain/SessionState.ts"
 import { inputMessages } from "../domain/Transcript.ts"
-import { canonical } from "../internal/Json.ts"
+import { canonical, deepFreeze } from "../internal/Json.ts"
 import { type ChatError, toFailure } from "../model/ChatModel.ts"
 import * as Retry from "../model/Retry.ts"
 import type * as Session from "../session/Session.ts"
@@ -133,6 +133,9 @@ const prepare = Effect.fnUntraced(function* (loop: Loop) {
   if (guarded.digest !== SessionState.requestDigest(state))
     return yield* Effect.dieMessage(`session ${loop.session.id}: the request is not what the log derives`)
   loop.guard.memory = guarded.memory
+  // closed steps are frozen already: what is not is the input of this one (H04)
+  for (const message of request.messages) if (!Object.isFrozen(message)) deepFreeze(message)
+  Object.freeze(request.messages)
   return Object.freeze(request)
 })
 
@@ -152,9 +155,14 @@ const ask = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn, place: Plac
     yield* loop.session.barrier
     live.attempt = attempt
     const failure = yield* Attempt.receive(loop.session, attempt, loop.model.stream(request)).pipe(
+      Effect.withSpan("ChatModel.stream", {
+        attributes: { provider, model, attempt: tries },
+        captureStackTrace: false
+      }),
       Effect.as(Option.none<ChatError>()),
       Effect.catchTag("ChatError", (error) => Effect.succeedSome(error))
     )
+    if (attempt.assembly.usage !== undefined) yield* Effect.annotateCurrentSpan({ ...attempt.assembly.usage })
     if (Option.isNone(failure)) {
       yield* loop.session.append((state) => {
         live.attempt = undefined
@@ -175,6 +183,12 @@ const ask = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn, place: Plac
     yield* Effect.sleep(delay.value)
   }
 })
+
+const traced = <A, E>(step: Effect.Effect<A, E>, loop: Loop, live: LiveTurn, input: { readonly step: number }) =>
+  Effect.withSpan(step, "Agent.step", {
+    attributes: { sessionId: loop.session.id, turn: live.turn, step: input.step },
+    captureStackTrace: false
+  })
 
 /**
  * Runs one step with this input, which `offered` is claimed for. On return the step is closed; on failure or interruption
@@ -207,4 +221,4 @@ export const run = Effect.fnUntraced(function* (
   const concluded = toolsRan ? yield* Scheduler.run(loop, at, () => live.cause !== undefined) : false
   yield* session.append(() => [{ type: "step/end", data: at }])
   return { toolsRan, concluded }
-})
+}, traced)

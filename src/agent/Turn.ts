@@ -135,8 +135,11 @@ const closing =
     ]
   }
 
+const traced = <A, E>(turn: Effect.Effect<A, E>, { session }: Loop, live: LiveTurn): Effect.Effect<A, E> =>
+  Effect.withSpan(turn, "Agent.turn", { root: true, attributes: { sessionId: session.id, turn: live.turn } })
+
 /**
- * Runs a turn whose `turn/start` is in the log. To be forked while uninterruptible; `restore` opens its one window.
+ * Runs a turn whose `turn/start` is in the log, in a trace of its own. To be forked while uninterruptible; `restore` opens its one window.
  * `decided` records the ending, once: from then on a cancel changes nothing. The end is durable on return. Fails only
  * with `SessionBroken`: then no end is written.
  */
@@ -154,5 +157,6 @@ export const run = Effect.fnUntraced(function* (
   decided(ending)
   yield* session.append(closing(live, ending))
   yield* session.barrier
+  yield* Effect.annotateCurrentSpan("ending", ending.kind)
   return ending
-})
+}, traced)

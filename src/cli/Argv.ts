@@ -4,10 +4,12 @@
  * - It takes an option that it does not know, or that lacks its value, for a positional argument: `run --sesion X` would
  *   send `--sesion` to a model. Here such a word is an error; words after `--` are taken as they are.
  * - It takes a value that is also a command's name for that command: `--db events` becomes `--db=events`.
+ * - It trims values, and stumbles over line breaks: such a value is carried between two NULs, which no argument can hold.
  * - Which options there are is read from the commands themselves.
  */
 import * as Command from "@effect/cli/Command"
 import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
+import * as Options from "@effect/cli/Options"
 import type { Usage } from "@effect/cli/Usage"
 import * as Either from "effect/Either"
 import * as HashMap from "effect/HashMap"
@@ -19,6 +21,8 @@ import { brief } from "./Line.ts"
 export interface Known {
   readonly options: ReadonlyMap<string, "value" | "switch">
   readonly args: ReadonlyArray<string>
+  /** How many of the arguments must be given. */
+  readonly required: number
 }
 
 /** What a program understands: the options of its root, and those of each command. */
@@ -39,6 +43,10 @@ export const grammarOf = <Name extends string, R, E, A>(command: Command.Command
   )
 })
 
+/** An option whose value is a text, exactly as it was given. */
+export const text = (name: string): Options.Options<string> =>
+  Options.map(Options.text(name), (value) => (isCarried(value) ? value.slice(1, -1) : value))
+
 /** The words after the program's name, each option joined with its value; or what is wrong with them, in one line. */
 export const normalize = (
   grammar: Grammar,
@@ -46,7 +54,8 @@ export const normalize = (
 ): Either.Either<ReadonlyArray<string>, string> => {
   const dashes = words.includes("--") ? words.indexOf("--") : words.length
   const before = words.slice(0, dashes)
-  if (before.some((word) => asking.has(nameOf(word)))) return Either.right(words)
+  const asked = before.findIndex((word) => asking.has(nameOf(word)))
+  if (asked !== -1) return ask(grammar, words, asked)
   const result: Array<string> = []
   const given: Array<string> = []
   let command: string | undefined
@@ -59,7 +68,7 @@ export const normalize = (
       if (Either.isLeft(read)) return Either.left(`${read.left} ${see(grammar, command)}`)
       if (seen.has(nameOf(word))) return Either.left(`${nameOf(word)} is given twice. ${see(grammar, command)}`)
       seen.add(nameOf(word))
-      result.push(read.right.word)
+      result.push(...read.right.words)
       if (read.right.tookNext) i++
       continue
     }
@@ -83,12 +92,17 @@ export const normalize = (
 
 // internal
 
+const isCarried = (value: string): boolean => value.length > 1 && value.startsWith("\0") && value.endsWith("\0")
+
+/** An option and its value, as `@effect/cli` leaves them alone. */
+const joined = (name: string, value: string): ReadonlyArray<string> =>
+  value.trim() === value && !/[\r\n]/.test(value) ? [`${name}=${value}`] : [name, `\0${value}\0`]
+
 /** The options that `@effect/cli` adds to every command. */
 const builtIns: Known["options"] = new Map([
   ["--help", "switch"],
   ["-h", "switch"],
   ["--version", "switch"],
-  ["--wizard", "switch"],
   ["--log-level", "value"],
   ["--completions", "value"]
 ])
@@ -97,7 +111,22 @@ const builtIns: Known["options"] = new Map([
 const levels: ReadonlyArray<string> = LogLevel.allLevels.map((level) => level._tag.toLowerCase())
 
 /** Options that only ask for something to read: whatever else is said then does not matter. */
-const asking: ReadonlySet<string> = new Set(["--help", "-h", "--version", "--wizard", "--completions"])
+const asking: ReadonlySet<string> = new Set(["--help", "-h", "--version", "--completions"])
+
+/** The shells that there are completions for. */
+const shells: ReadonlyArray<string> = ["sh", "bash", "fish", "zsh"]
+
+const ask = (
+  grammar: Grammar,
+  words: ReadonlyArray<string>,
+  at: number
+): Either.Either<ReadonlyArray<string>, string> => {
+  const word = words[at] ?? ""
+  const shell = word.includes("=") ? word.slice(word.indexOf("=") + 1) : words[at + 1]
+  return nameOf(word) === "--completions" && !shells.includes(shell ?? "")
+    ? Either.left(`--completions takes ${shells.join(", ")}. ${see(grammar, undefined)}`)
+    : Either.right(words)
+}
 
 /** Whether a word is meant as an option: `-` alone is standard input, and a prompt may begin with a dash and a space. */
 const isOption = (word: string): boolean => /^--?[a-zA-Z][\w-]*(=|$)/.test(word)
@@ -109,22 +138,32 @@ const knownBy = (usage: Usage): Known => {
   const options = all.filter(({ name }) => name.startsWith("-")).map(({ kind, name }) => [name, kind] as const)
   return {
     options: new Map([...options, ...builtIns]),
-    args: all.flatMap(({ name }) => /^<(.+)>$/.exec(name)?.[1] ?? [])
+    args: all.flatMap(({ name }) => argumentIn(name) ?? []),
+    required: all.filter(({ isOptional, name }) => !isOptional && argumentIn(name) !== undefined).length
   }
 }
 
-const named = (usage: Usage): ReadonlyArray<{ readonly name: string; readonly kind: "value" | "switch" }> => {
+const argumentIn = (name: string): string | undefined => /^<(.+)>$/.exec(name)?.[1]
+
+interface Named {
+  readonly name: string
+  readonly kind: "value" | "switch"
+  readonly isOptional: boolean
+}
+
+const named = (usage: Usage, isOptional = false): ReadonlyArray<Named> => {
   switch (usage._tag) {
     case "Named": {
       const kind = Option.isSome(usage.acceptedValues) ? "value" : "switch"
-      return usage.names.map((name) => ({ name, kind }))
+      return usage.names.map((name) => ({ name, kind, isOptional }))
     }
     case "Optional":
+      return named(usage.usage, true)
     case "Repeated":
-      return named(usage.usage)
+      return named(usage.usage, isOptional)
     case "Alternation":
     case "Concat":
-      return [...named(usage.left), ...named(usage.right)]
+      return [...named(usage.left, isOptional), ...named(usage.right, isOptional)]
     case "Empty":
     case "Mixed":
       return []
@@ -137,28 +176,30 @@ const readOption = (
   { options }: Known,
   word: string,
   next: string | undefined
-): Either.Either<{ readonly word: string; readonly tookNext: boolean }, string> => {
+): Either.Either<{ readonly words: ReadonlyArray<string>; readonly tookNext: boolean }, string> => {
   const name = nameOf(word)
   const kind = options.get(name)
   const hasValue = word.length > name.length
   if (kind === undefined) return Either.left(`there is no option ${brief(name, 40)}.`)
   if (kind === "switch") {
-    return hasValue ? Either.left(`${name} takes no value.`) : Either.right({ word, tookNext: false })
+    return hasValue ? Either.left(`${name} takes no value.`) : Either.right({ words: [word], tookNext: false })
   }
   const value = hasValue ? word.slice(name.length + 1) : next
   if (name === "--log-level" && value !== undefined && !levels.includes(value))
     return Either.left(`--log-level takes ${levels.join(", ")}.`)
   if (hasValue) {
-    return word === `${name}=` ? Either.left(`${name} needs a value.`) : Either.right({ word, tookNext: false })
+    return value === "" || value === undefined
+      ? Either.left(`${name} needs a value.`)
+      : Either.right({ words: joined(name, value), tookNext: false })
   }
   if (next === undefined || next === "" || options.has(nameOf(next))) return Either.left(`${name} needs a value.`)
-  return Either.right({ word: `${name}=${next}`, tookNext: true })
+  return Either.right({ words: joined(name, next), tookNext: true })
 }
 
 /** What is wrong with the number of arguments. */
-const miscounted = ({ args }: Known, given: ReadonlyArray<string>): string | undefined => {
+const miscounted = ({ args, required }: Known, given: ReadonlyArray<string>): string | undefined => {
   const missing = args[given.length]
-  if (missing !== undefined) return `needs ${missing}.`
+  if (missing !== undefined && given.length < required) return `needs ${missing}.`
   const extra = given[args.length]
   if (extra === undefined) return undefined
   return args.length === 0

@@ -6,16 +6,26 @@ import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Argv from "./Argv.ts"
 import * as Events from "./Events.ts"
-import { logCause, supervised, UsageError, withoutStyle } from "./Failure.ts"
+import { logCause, supervised, UsageError } from "./Failure.ts"
+import * as Help from "./Help.ts"
+import * as Request from "./Request.ts"
 import { name, root, version } from "./Root.ts"
 import * as Run from "./Run.ts"
 import * as Sessions from "./Sessions.ts"
 import * as Show from "./Show.ts"
 import { Stdio } from "./Stdio.ts"
+import * as Verify from "./Verify.ts"
 
 /** Every command. Causes are logged where the log level that was asked for counts: within. */
 export const command = root.pipe(
-  Command.withSubcommands([Run.command, Events.command, Show.command, Sessions.command]),
+  Command.withSubcommands([
+    Run.command,
+    Events.command,
+    Show.command,
+    Sessions.command,
+    Request.command,
+    Verify.command
+  ]),
   Command.transformHandler(Effect.tapErrorCause(logCause))
 )
 
@@ -53,7 +63,7 @@ const withQuietConsole = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effec
       Effect.withConsole(effect, {
         ...console,
         error: () => Effect.void,
-        log: (text) => Effect.ignore(stdio.out(`${withoutStyle(String(text)).trimEnd()}\n`))
+        log: (text) => Effect.ignore(stdio.out(`${Help.tidy(name, String(text))}\n`))
       })
     )
   )

@@ -13,6 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import { JournalUnsupported, SessionOwned } from "../domain/Errors.ts"
+import { withoutStyle } from "./Help.ts"
 import { oneLine } from "./Line.ts"
 import { Shutdown } from "./Shutdown.ts"
 import { OutputClosed, type Stdio, say } from "./Stdio.ts"
@@ -56,9 +57,6 @@ export const logCause = (cause: Cause.Cause<unknown>): Effect.Effect<void> =>
 
 /** One line of text out of a document of `@effect/cli`. */
 export const plain = (doc: HelpDoc.HelpDoc): string => oneLine(withoutStyle(HelpDoc.toAnsiText(doc)))
-
-/** A text without the escape sequences that colour it. */
-export const withoutStyle = (text: string): string => text.replace(/\u001b\[[0-9;]*m/g, "")
 
 // internal
 

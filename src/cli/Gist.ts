@@ -1,19 +1,25 @@
 /**
  * Events as `daybook events` prints them, one a line.
  *
- * - As JSON: exactly what is stored, its keys in a fixed order; an event of a newer version in its own form.
+ * - As JSON: all that is stored, in canonical form; an event of a newer version in its own form.
  * - For people: where it stands, when, its type, and the gist of it.
  */
 import type { StoredEvent } from "../domain/Event.ts"
 import { type Message, textOf } from "../domain/Message.ts"
 import type { TurnEnding } from "../domain/TurnEnding.ts"
+import { canonical } from "../internal/Json.ts"
 import { brief, callLine, count, elapsed, isoTime } from "./Line.ts"
 
-/** The event as one JSON object. */
+/**
+ * The event as one JSON object: equal events are equal lines, whether they were just committed or read from a journal. Its
+ * own keys stand in a fixed order, those within are sorted.
+ */
 export const json = (event: StoredEvent): string => {
   const { ignorable, seq, sourceEventSeqs, time } = event
   const { data, type } = event.type === "unrecognized" ? event.data : event
-  return JSON.stringify({ seq, time, type, data, sourceEventSeqs, ignorable })
+  const cited = sourceEventSeqs === undefined ? "" : `,"sourceEventSeqs":${canonical(sourceEventSeqs)}`
+  const mark = ignorable === undefined ? "" : `,"ignorable":${ignorable}`
+  return `{"seq":${seq},"time":${time},"type":${JSON.stringify(type)},"data":${canonical(data)}${cited}${mark}}`
 }
 
 /** The event as a line for people. */

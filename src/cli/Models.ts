@@ -23,6 +23,7 @@ import * as OpenAi from "../model/OpenAi.ts"
 import type { Profile } from "../model/OpenAiWire.ts"
 import * as RoutedModel from "../model/RoutedModel.ts"
 import type { Settings } from "../settings/Settings.ts"
+import * as Argv from "./Argv.ts"
 import { UsageError } from "./Failure.ts"
 import { brief } from "./Line.ts"
 
@@ -58,7 +59,7 @@ export interface Given {
 
 /** The options of `run`. */
 export const options = {
-  model: Options.text("model").pipe(
+  model: Argv.text("model").pipe(
     Options.withPseudoName("PROVIDER/MODEL"),
     Options.withDescription(
       "Who answers: openai/NAME, deepseek/NAME or offline. Without it, whoever answered last in this session; in a new one offline, which needs no network and no key."
@@ -66,7 +67,7 @@ export const options = {
     Options.mapEffect((name) => Either.mapLeft(parse(name), (why) => ValidationError.invalidValue(HelpDoc.p(why)))),
     Options.optional
   ),
-  baseUrl: Options.text("base-url").pipe(
+  baseUrl: Argv.text("base-url").pipe(
     Options.withPseudoName("URL"),
     Options.withDescription(
       "Another server that speaks the same, such as http://127.0.0.1:8080/v1. It is not kept with the session."

@@ -26,6 +26,25 @@ export const events = (
 ): Stream.Stream<StoredEvent, JournalError> =>
   paged(from, eventsAtOnce, (at) => journal.read(id, { from: at, limit: eventsAtOnce }))
 
+/** How often a log is looked at for what is new. */
+export const pollInterval = "100 millis"
+
+/** The same, and then what is appended, whoever appends it: each event once, in order. It never ends by itself. */
+export const following = (
+  journal: Context.Tag.Service<Journal>,
+  id: SessionId,
+  from: number
+): Stream.Stream<StoredEvent, JournalError> =>
+  Stream.paginateChunkEffect({ at: from, pause: false }, ({ at, pause }) =>
+    Effect.map(
+      Effect.zipRight(
+        pause ? Effect.sleep(pollInterval) : Effect.void,
+        journal.read(id, { from: at, limit: eventsAtOnce })
+      ),
+      (page) => [Chunk.unsafeFromArray(page), Option.some({ at: at + page.length, pause: page.length < eventsAtOnce })]
+    )
+  )
+
 /** Every session that has events, a page a chunk; what is wrong with a record stands in its place. */
 export const sessions = (
   journal: Context.Tag.Service<Journal>

@@ -11,16 +11,17 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { reasonOf } from "../tool/Workspace.ts"
+import * as Argv from "./Argv.ts"
 import { UsageError } from "./Failure.ts"
 
 /** What is declared on the root and on every command. */
 export const options = {
-  workspace: Options.text("workspace").pipe(
+  workspace: Argv.text("workspace").pipe(
     Options.withPseudoName("DIR"),
     Options.withDescription("The folder to work in. Without it, the current folder."),
     Options.optional
   ),
-  db: Options.text("db").pipe(
+  db: Argv.text("db").pipe(
     Options.withPseudoName("FILE"),
     Options.withDescription(
       "The database with the journal. Without it, DAYBOOK_DB, or .daybook/daybook.db in the workspace."

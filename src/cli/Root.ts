@@ -22,7 +22,9 @@ const description = HelpDoc.blocks([
     "  run PROMPT   runs one prompt, until there is nothing left to do",
     "  sessions     lists the sessions",
     "  show ID      prints a session as a person reads it",
-    "  events ID    prints the log of a session, one event a line"
+    "  events ID    prints the log of a session, one event a line",
+    "  request ID   prints the request that the log of a session derives",
+    "  verify [ID]  checks every law that the log of a session can show"
   ),
   lines(
     "Examples:",

@@ -41,6 +41,11 @@ const config = {
   yes: Options.boolean("yes").pipe(
     Options.withDescription("Allow every call without asking. In this version every call is allowed anyway.")
   ),
+  json: Options.boolean("json").pipe(
+    Options.withDescription(
+      "Print each event as it commits instead of the answer, one JSON object a line, exactly as `daybook events --json`."
+    )
+  ),
   prompt: Args.text({ name: "PROMPT" }).pipe(
     Args.withDescription("What to do, in quotes. - reads it from standard input, up to 4 MiB.")
   )
@@ -50,7 +55,8 @@ const description = HelpDoc.blocks([
   HelpDoc.p("Sends one prompt, and works until there is nothing left to do. Prompts that waited run first."),
   HelpDoc.p(
     [
-      "The answer goes to standard output, tools and states to standard error. File tools stay inside the",
+      "The answer goes to standard output, tools and states to standard error. With --json, standard output",
+      "gets the events of the session from its opening on instead of the answer. File tools stay inside the",
       "workspace. The tool bash starts in it and is no sandbox: a command can do whatever you can. --yes is",
       "accepted; in this version every call is allowed anyway."
     ].join("\n")
@@ -91,7 +97,13 @@ export const command = Command.make("run", config, (own) =>
     if (prompt.replaced) yield* say(Prompt.replacedLine)
     yield* Place.prepare(place)
     const composition = yield* Composition
-    const errand: Errand = { place, route: models.route, session: own.session, text: prompt.text }
+    const errand: Errand = {
+      place,
+      route: models.route,
+      session: own.session,
+      text: prompt.text,
+      output: own.json ? "events" : "answer"
+    }
     yield* Effect.provide(run(errand), composition.agents(place, models))
   })
 ).pipe(Command.withDescription(description))
@@ -105,6 +117,7 @@ interface Errand {
   readonly route: Option.Option<Models.Route>
   readonly session: Option.Option<SessionId>
   readonly text: string
+  readonly output: Screen.Output
 }
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
@@ -127,7 +140,7 @@ const run = (errand: Errand) =>
 const converse = Effect.fnUntraced(function* (errand: Errand, id: SessionId, restore: Restore) {
   const agents = yield* Agents
   const journal = yield* Journal
-  const screen = yield* Screen.make
+  const screen = yield* Screen.make(errand.output)
   yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor({ what: screen.waitingFor, tell: screen.note }))
   const watched = yield* watcher(screen)
   const agent = yield* restore(

@@ -38,6 +38,8 @@ export interface View {
   /** Whether every delta since the subscription was seen. */
   readonly complete: boolean
   readonly answer: Answer
+  /** Since when the model is asked, while nothing of its answer is shown. */
+  readonly asking: number | undefined
   readonly running: ReadonlyMap<CallId, Running>
 }
 
@@ -49,7 +51,7 @@ export type Shown = readonly [View, ReadonlyArray<Piece>]
 
 const noAnswer: Answer = { shown: 0, stored: 0, closed: new Set(), half: "", endsLine: true }
 
-export const empty: View = { complete: true, answer: noAnswer, running: new Map() }
+export const empty: View = { complete: true, answer: noAnswer, asking: undefined, running: new Map() }
 
 /** What to show of one item. */
 export const show = (view: View, item: FeedItem): Shown => {
@@ -84,18 +86,25 @@ export const show = (view: View, item: FeedItem): Shown => {
   }
 }
 
-/** A line for each running call, as it is drawn over and over: at most `rows` lines of `columns` columns. */
+/** Whether there is something to wait for that live lines tell of. */
+export const isWaiting = (view: View): boolean => view.running.size > 0 || view.asking !== undefined
+
+/** A line for each running call, or for the model that is asked, as it is drawn over and over: at most `rows` lines of `columns` columns. */
 export const liveLines = (
   view: View,
   at: { readonly now: number; readonly columns: number; readonly rows: number }
 ): ReadonlyArray<string> => {
-  const calls = [...view.running.values()]
-  const fitting = calls.length > at.rows ? calls.slice(0, at.rows - 1) : calls
+  const asked = { line: "waiting for the model", since: view.asking ?? 0, progress: "" }
+  const calls = view.asking === undefined ? [...view.running.values()] : [asked]
+  const fitting = calls.length > at.rows ? calls.slice(0, Math.max(0, at.rows - 1)) : calls
   const lines = fitting.map((call) => {
-    const time = elapsed(Math.max(0, at.now - call.since))
-    return clip(`  ${time}  ${call.line}${call.progress === "" ? "" : `  ${call.progress}`}`, at.columns)
+    const time = `  ${elapsed(Math.max(0, at.now - call.since))}  `
+    // what it does now is worth half of the line
+    const about = call.progress === "" ? call.line : `${clip(call.line, Math.floor(at.columns / 2))}  ${call.progress}`
+    return clip(time + about, at.columns)
   })
-  return calls.length > fitting.length ? [...lines, `  and ${calls.length - fitting.length} more`] : lines
+  if (calls.length === fitting.length || at.rows < 1) return lines
+  return [...lines, clip(`  and ${calls.length - fitting.length} more`, at.columns)]
 }
 
 /** What a cancelled turn is waiting for. */
@@ -111,13 +120,13 @@ const line = (text: string): Piece => ({ to: "err", line: `daybook: ${oneLine(te
 const showEvent = (view: View, event: StoredEvent): Shown => {
   switch (event.type) {
     case "step/start":
-      return [{ ...view, answer: noAnswer }, []]
+      return [{ ...view, answer: noAnswer, asking: event.time }, []]
     case "assistant/chunk":
       return event.data.chunk.type === "text" ? showStored(view, event.data.chunk.text) : [view, []]
     case "assistant/message":
       return showMessage(view, textOf(event.data.message), event.data.interrupted === true)
     case "request/retry":
-      return showRetry(view, event.data)
+      return showRetry(view, event)
     case "tool/call": {
       const { arguments: raw, callId, name } = event.data
       const call = { line: callLine(name, raw), since: event.time, progress: "" }
@@ -133,7 +142,7 @@ const showEvent = (view: View, event: StoredEvent): Shown => {
       return showSettled(view, message.callId, event.time, { ...message, error })
     }
     case "turn/end": {
-      const [next, pieces] = endLine({ ...view, running: new Map() })
+      const [next, pieces] = endLine({ ...view, asking: undefined, running: new Map() })
       return [next, [...pieces, ...showEnding(event.data.turn, event.data.reason)]]
     }
     default:
@@ -155,7 +164,7 @@ const showDelta = (view: View, chunk: ChatChunk): Shown => {
 const showText = (view: View, text: string): Shown => {
   if (text === "") return [view, []]
   const answer = { ...view.answer, shown: view.answer.shown + text.length, endsLine: text.endsWith("\n") }
-  return [{ ...view, answer }, [{ to: "out", text }]]
+  return [{ ...view, answer, asking: undefined }, [{ to: "out", text }]]
 }
 
 /** A durable run: what of it was not shown as deltas. */
@@ -173,7 +182,7 @@ const showMessage = (view: View, text: string, interrupted: boolean): Shown => {
   const [shown, rest] = showText(view, text.slice(view.answer.shown))
   const [ended, end] = endLine(shown)
   const note = interrupted ? [line("the answer was cut off; what there is of it is kept")] : []
-  return [{ ...ended, answer: noAnswer }, [...rest, ...end, ...note]]
+  return [{ ...ended, answer: noAnswer, asking: undefined }, [...rest, ...end, ...note]]
 }
 
 const endLine = (view: View): Shown =>
@@ -181,12 +190,12 @@ const endLine = (view: View): Shown =>
     ? [view, []]
     : [{ ...view, answer: { ...view.answer, endsLine: true } }, [{ to: "out", text: "\n" }]]
 
-const showRetry = (view: View, data: StoredOf<"request/retry">["data"]): Shown => {
+const showRetry = (view: View, { data, time }: StoredOf<"request/retry">): Shown => {
   const [next, end] = endLine(view)
   const { code, message } = data.failure
   const when = elapsed(data.delayMillis)
   return [
-    { ...next, answer: noAnswer },
+    { ...next, answer: noAnswer, asking: time },
     [...end, line(`request ${data.attempt} failed (${code}: ${brief(message, 200)}); the next one goes out in ${when}`)]
   ]
 }

@@ -8,6 +8,7 @@ import * as ValidationError from "@effect/cli/ValidationError"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SessionId } from "../domain/Ids.ts"
+import * as Argv from "./Argv.ts"
 import { brief } from "./Line.ts"
 
 const decode = (text: string): Effect.Effect<SessionId, HelpDoc.HelpDoc> =>
@@ -24,7 +25,7 @@ export const argument: Args.Args<SessionId> = Args.text({ name: "ID" }).pipe(
 )
 
 /** The session to go on with. */
-export const option: Options.Options<SessionId> = Options.text("session").pipe(
+export const option: Options.Options<SessionId> = Argv.text("session").pipe(
   Options.withPseudoName("ID"),
   Options.withDescription("The session to go on with; it is created if there is none. Without it, a new session."),
   Options.mapEffect((text) => Effect.mapError(decode(text), ValidationError.invalidValue))

@@ -3,10 +3,12 @@
  *
  * - A write returns once it was handed over. Nobody reading standard output any more (EPIPE) is a typed failure; nobody
  *   reading standard error is none: there is nobody to tell.
- * - What goes to a terminal moves no cursor and starts no escape sequence, unless it is `err`'s own drawing.
+ * - What goes to a terminal moves no cursor and starts no escape sequence, unless it is `err`'s own drawing: and that is
+ *   for terminals alone, and for none that is dumb or is to have no colours (TERM=dumb, NO_COLOR).
  */
 import * as NodeStream from "@effect/platform-node/NodeStream"
 import * as Cause from "effect/Cause"
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
@@ -32,8 +34,12 @@ export class Stdio extends Context.Tag("daybook/cli/Stdio")<
     readonly err: (text: string) => Effect.Effect<void>
     readonly outIsTerminal: boolean
     readonly errIsTerminal: boolean
+    /** Whether escape sequences may go to standard error: colours, and what moves the cursor. */
+    readonly errTakesEscapes: boolean
     /** The width of the terminal that shows standard output, or else standard error; 0 where neither is one. */
     readonly columns: Effect.Effect<number>
+    /** The height of the terminal that shows standard error; 0 where none does. */
+    readonly rows: Effect.Effect<number>
   }
 >() {}
 
@@ -42,21 +48,12 @@ export const say = (line: string): Effect.Effect<void, never, Stdio> =>
   Effect.flatMap(Stdio, (stdio) => stdio.err(`daybook: ${oneLine(line)}\n`))
 
 /** Those of this process. From here on a reader that goes away is a failed write, and never a crash. */
-export const layer: Layer.Layer<Stdio> = Layer.sync(Stdio, () => {
-  const stdout = process.stdout // edge: the terminal service knows standard output alone, and not how wide the other is
-  const stderr = process.stderr // edge: the same
-  stdout.on("error", () => {})
-  stderr.on("error", () => {})
-  return {
-    input: NodeStream.stdin,
-    out: (text) => write(stdout, stdout.isTTY === true ? printable(text) : text),
-    err: (text) => Effect.ignore(write(stderr, text)),
-    outIsTerminal: stdout.isTTY === true,
-    errIsTerminal: stderr.isTTY === true,
-    columns: Effect.sync(() => stdout.columns ?? stderr.columns ?? 0)
-  }
-})
-
+export const layer: Layer.Layer<Stdio> = Layer.effect(
+  Stdio,
+  Effect.map(Effect.all([variable("TERM"), variable("NO_COLOR")]), ([term, noColor]) =>
+    ofProcess({ isPlain: term === "dumb" || noColor !== "" })
+  )
+)
 /** Logs go to standard error, a line each. Causes and stack traces show with `--log-level debug` alone. */
 export const loggerLayer: Layer.Layer<never> = Logger.replace(
   Logger.defaultLogger,
@@ -71,6 +68,28 @@ export const loggerLayer: Layer.Layer<never> = Logger.replace(
 )
 
 // internal
+
+/** A variable of the environment; empty where it is not set or cannot be read. */
+function variable(name: string): Effect.Effect<string> {
+  return Effect.orElseSucceed(Config.string(name), () => "")
+}
+
+const ofProcess = ({ isPlain }: { readonly isPlain: boolean }): Context.Tag.Service<Stdio> => {
+  const stdout = process.stdout // edge: the terminal service knows standard output alone, and not how wide the other is
+  const stderr = process.stderr // edge: the same
+  stdout.on("error", () => {})
+  stderr.on("error", () => {})
+  return {
+    input: NodeStream.stdin,
+    out: (text) => write(stdout, stdout.isTTY === true ? printable(text) : text),
+    err: (text) => Effect.ignore(write(stderr, text)),
+    outIsTerminal: stdout.isTTY === true,
+    errIsTerminal: stderr.isTTY === true,
+    errTakesEscapes: stderr.isTTY === true && !isPlain,
+    columns: Effect.sync(() => stdout.columns ?? stderr.columns ?? 0),
+    rows: Effect.sync(() => stderr.rows ?? 0)
+  }
+}
 
 const write = (stream: NodeJS.WriteStream, text: string): Effect.Effect<void, OutputClosed> =>
   Effect.async((resume) => {

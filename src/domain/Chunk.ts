@@ -69,9 +69,10 @@ export const isChunk = (value: ChatChunk): boolean => {
   }
 }
 
-/** A run that is still open: deltas of one block, joined. It is filled in place by `RunBuffer` and by nothing else. */
+/** A run that is still open: its first delta, and the text of all. It is filled in place by this file and by nothing else. */
 interface OpenRun {
-  chunk: RunChunk
+  first: Spoken
+  text: string
   bytes: number
 }
 
@@ -93,67 +94,59 @@ const utf8 = (text: string): number => Buffer.byteLength(text)
 
 const saysSomething = (identity: string | undefined): boolean => identity !== undefined && identity !== ""
 
-const join = (run: RunChunk, delta: RunChunk): RunChunk | undefined => {
-  if (run.type === "text" || run.type === "reasoning")
-    return delta.type === run.type && delta.index === run.index ? { ...run, text: run.text + delta.text } : undefined
-  if (run.type !== "tool-call" || delta.type !== "tool-call" || delta.index !== run.index) return undefined
-  const joined = { ...run, arguments: run.arguments + delta.arguments }
-  if (!saysSomething(run.id) && delta.id !== undefined) joined.id = delta.id
-  if (!saysSomething(run.name) && delta.name !== undefined) joined.name = delta.name
-  return joined
-}
+/** A delta that has a text, which others of its block are joined to. */
+type Spoken = Extract<RunChunk, { readonly index: number }> & { readonly type: "text" | "reasoning" | "tool-call" }
 
-const bytesOf = (chunk: RunChunk): number => {
-  switch (chunk.type) {
-    case "text":
-    case "reasoning":
-      return utf8(chunk.text)
-    case "tool-call":
-      return utf8(chunk.arguments)
-    case "blob":
-    case "usage":
-      return 0
-    default:
-      return chunk satisfies never
-  }
+const isSpoken = (chunk: RunChunk): chunk is Spoken => chunk.type !== "blob" && chunk.type !== "usage"
+
+const textOf = (chunk: Spoken): string => (chunk.type === "tool-call" ? chunk.arguments : chunk.text)
+
+const withText = (chunk: Spoken, text: string): Spoken =>
+  chunk.type === "tool-call" ? { ...chunk, arguments: text } : { ...chunk, text }
+
+/** The run's first delta with what a later one says of the identity of their call. */
+const identified = (first: Spoken, delta: Spoken): Spoken => {
+  if (first.type !== "tool-call" || delta.type !== "tool-call") return first
+  const id = saysSomething(first.id) ? first.id : (delta.id ?? first.id)
+  const name = saysSomething(first.name) ? first.name : (delta.name ?? first.name)
+  if (id === first.id && name === first.name) return first
+  return { ...first, ...(id === undefined ? {} : { id }), ...(name === undefined ? {} : { name }) }
 }
 
 /** Takes a delta in; the runs that are complete now, in order. */
 export const pushDelta = (runs: RunBuffer, delta: RunChunk): ReadonlyArray<RunChunk> => {
-  const joined = runs.open === undefined ? undefined : join(runs.open.chunk, delta)
-  if (joined !== undefined && runs.open !== undefined) {
-    runs.open = { chunk: joined, bytes: runs.open.bytes + bytesOf(delta) }
-    return runs.open.bytes >= maxRunBytes ? cutRun(runs) : []
+  if (!isSpoken(delta)) return [...endRun(runs), delta]
+  const { open } = runs
+  const text = textOf(delta)
+  if (open === undefined || open.first.type !== delta.type || open.first.index !== delta.index) {
+    const ended = endRun(runs)
+    runs.open = { first: delta, text, bytes: utf8(text) }
+    return runs.open.bytes >= maxRunBytes ? [...ended, ...cutRun(runs)] : ended
   }
-  const ended = endRun(runs)
-  runs.open = { chunk: delta, bytes: bytesOf(delta) }
-  if (delta.type === "blob" || delta.type === "usage") return [...ended, ...endRun(runs)]
-  return runs.open.bytes >= maxRunBytes ? [...ended, ...cutRun(runs)] : ended
+  open.first = identified(open.first, delta)
+  open.text += text
+  open.bytes += utf8(text)
+  return open.bytes >= maxRunBytes ? cutRun(runs) : []
 }
 
 /** Ends the open run, if there is one. */
 export const endRun = (runs: RunBuffer): ReadonlyArray<RunChunk> => {
-  const open = runs.open
+  const { open } = runs
   runs.open = undefined
-  return open === undefined ? [] : [open.chunk]
+  return open === undefined ? [] : [withText(open.first, open.text)]
 }
 
-const endsInHalfAPair = (text: string): boolean => /[\uD800-\uDBFF]$/.test(text)
+const isHalfAPair = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff
 
 /** Ends the open run of a block that goes on: half a surrogate pair at its end waits for the other half. */
 export const cutRun = (runs: RunBuffer): ReadonlyArray<RunChunk> => {
-  const ended = endRun(runs)
-  const chunk = ended[0]
-  if (chunk === undefined || chunk.type === "blob" || chunk.type === "usage") return ended
-  const whole = chunk.type === "tool-call" ? chunk.arguments : chunk.text
-  if (!endsInHalfAPair(whole)) return ended
-  const half = whole.slice(-1)
-  const rest = whole.slice(0, -1)
-  if (chunk.type === "tool-call") {
-    runs.open = { chunk: { type: chunk.type, index: chunk.index, arguments: half }, bytes: 0 }
-    const isEmpty = rest === "" && chunk.id === undefined && chunk.name === undefined
-    return isEmpty ? [] : [{ ...chunk, arguments: rest }]
-  }
-  runs.open = { chunk: { ...chunk, text: half }, bytes: 0 }
-  return rest === "" ? [] : [{ ...chunk, text: rest }]
+  const { open } = runs
+  if (open === undefined || !isHalfAPair(open.text.charCodeAt(open.text.length - 1))) return endRun(runs)
+  const { first, text } = open
+  const rest = text.slice(0, -1)
+  const next: Spoken = first.type === "tool-call" ? { type: first.type, index: first.index, arguments: "" } : first
+  runs.open = { first: next, text: text.slice(-1), bytes: 0 }
+  const saysNothing =
+    rest === "" && (first.type !== "tool-call" || (first.id === undefined && first.name === undefined))
+  return saysNothing ? [] : [withText(first, rest)]
 }

@@ -5,16 +5,21 @@
  * - Whether an event is a message is decided by its type.
  * - Append refuses an unknown type. A load keeps one that is marked ignorable, as `Unrecognized`, and refuses any other.
  */
+import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import { Json } from "../internal/Json.ts"
+import { Json, snapshot } from "../internal/Json.ts"
 import { RunChunk } from "./Chunk.ts"
 import { CallId, Ordinal, Seq } from "./Ids.ts"
 import { AssistantMessage, TextBlock, ToolMessage, Usage, UserMessage } from "./Message.ts"
 import { ModelConfig, ToolSpec } from "./Request.ts"
 import { Failure, TurnEnding } from "./TurnEnding.ts"
 
-/** The events that an event was made from: a list of seqs, or all from one seq to another. */
-export const Sources = Schema.Union(Schema.Array(Seq), Schema.Struct({ from: Seq, to: Seq }))
+/** All seqs from one to another. */
+export const Range = Schema.Struct({ from: Seq, to: Seq })
+export type Range = typeof Range.Type
+
+/** The events that an event was made from: a list of seqs, or a range. */
+export const Sources = Schema.Union(Schema.Array(Seq), Range)
 export type Sources = typeof Sources.Type
 
 const event = <T extends string, F extends Schema.Struct.Fields>(type: T, data: F) =>
@@ -139,7 +144,7 @@ export type SessionEvent = typeof SessionEvent.Type
 
 /** Whether a value is an event that this build may append: a known type with data that its schema takes. */
 export const isAppendable = (value: unknown): value is SessionEvent =>
-  isSessionEvent(value) && value.type !== "unrecognized"
+  isPlaced(value) || (isSessionEvent(value) && value.type !== "unrecognized")
 
 const isSessionEvent = Schema.is(SessionEvent)
 
@@ -150,6 +155,23 @@ export const knownTypes: ReadonlySet<string> = new Set(
 
 /** An event in its place: `seq` orders, `time` (Unix milliseconds) never goes back. */
 export type StoredEvent = SessionEvent & { readonly seq: number; readonly time: number }
+
+/** Those that `place` made: frozen through and through, and found to be appendable. They are not looked at again. */
+const placed = new WeakSet()
+
+const isPlaced = (value: unknown): value is StoredEvent =>
+  typeof value === "object" && value !== null && placed.has(value)
+
+/** A frozen copy of an event in its place, each text of it well-formed; or why it may not be appended (I01, I02). */
+export const place = (event: SessionEvent, seq: number, time: number): Either.Either<StoredEvent, string> => {
+  const frozen = snapshot(event)
+  if (Either.isLeft(frozen)) return Either.left(`not JSON without loss: ${frozen.left}`)
+  const copy: unknown = frozen.right
+  if (!isAppendable(copy)) return Either.left(`no event that this version may append: ${event.type}`)
+  const stored: StoredEvent = Object.freeze({ ...copy, seq, time })
+  placed.add(stored)
+  return Either.right(stored)
+}
 
 /** The event of one type, before and after it has a place. */
 export type EventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { readonly type: T }>

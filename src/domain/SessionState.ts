@@ -7,7 +7,7 @@
 import * as Either from "effect/Either"
 import * as HashSet from "effect/HashSet"
 import * as Brackets from "./Brackets.ts"
-import type { StoredEvent, StoredOf } from "./Event.ts"
+import type { Range, StoredEvent, StoredOf } from "./Event.ts"
 import type { MessageId } from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
 import { type Message, textOf } from "./Message.ts"
@@ -24,6 +24,8 @@ export interface Summary {
   readonly ending?: TurnEnding["kind"]
   /** A turn stands open: it runs, or its owner died. */
   readonly open: boolean
+  /** What stands replaced, in order: no request shows it, and a load does not read its texts. Absent where nothing is. */
+  readonly hidden?: ReadonlyArray<Range>
 }
 
 export interface SessionState {
@@ -61,6 +63,11 @@ const summarize = (summary: Summary, event: StoredEvent): Summary => {
       return { ...summary, turns: event.data.turn, open: true }
     case "turn/end":
       return { ...summary, ending: event.data.reason.kind, open: false }
+    case "context/replaced": {
+      const { from, to } = event.data
+      const outside = (summary.hidden ?? []).filter((range) => range.to < from || range.from > to)
+      return { ...summary, hidden: [...outside, { from, to }].sort((a, b) => a.from - b.from) }
+    }
     case "user/message":
       return summary.title === "" ? { ...summary, title: titleOf(event.data) } : summary
     default:
@@ -145,10 +152,8 @@ const openInput = (state: SessionState): ReadonlyArray<Message> =>
   state.brackets.open?.step === undefined ? [] : Transcript.inputMessages(state.brackets.open.step.input)
 
 /** The messages of a request made now: all closed steps, and the input of the open one. */
-export const requestMessages = (state: SessionState): ReadonlyArray<Message> => [
-  ...Transcript.messages(state.transcript),
-  ...openInput(state)
-]
+export const requestMessages = (state: SessionState): ReadonlyArray<Message> =>
+  Transcript.messages(state.transcript).concat(openInput(state))
 
 /** The digest of `requestMessages`, at the cost of the open step's input alone. */
 export const requestDigest = (state: SessionState): Digest =>

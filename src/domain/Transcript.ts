@@ -175,8 +175,12 @@ export const replace = (
 }
 
 /** Every message, in order. The same objects each time, so that a message is known by identity. */
-export const messages = (transcript: Transcript): ReadonlyArray<Message> =>
-  Chunk.toReadonlyArray(transcript.spans).flatMap((span) => span.messages)
+export const messages = (transcript: Transcript): ReadonlyArray<Message> => {
+  // a loop, because it runs before every request
+  const all: Array<Message> = []
+  for (const span of Chunk.toReadonlyArray(transcript.spans)) for (const message of span.messages) all.push(message)
+  return all
+}
 
 /** What a guard knows that has seen these messages. */
 export const guardMemory = (transcript: Transcript): GuardMemory => ({

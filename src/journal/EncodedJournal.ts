@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { type JournalError, SeqConflict, SessionFenced, SessionNotFound } from "../domain/Errors.ts"
+import type { Range } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as Codec from "./Codec.ts"
 import * as EventRows from "./EventRows.ts"
@@ -109,13 +110,16 @@ export const make = (store: Store) => {
       })
     }),
     release: Effect.fn("Journal.release")(store.release),
-    // untraced: its span would cost a tenth of the commit
-    append: Effect.fnUntraced(function* (batches: ReadonlyArray<Append>) {
-      const encoded: Array<EncodedAppend> = []
-      for (const batch of batches)
-        encoded.push(batchOf(batch, yield* EventRows.encodeBatch(readerOf(batch.id), batch, batch.epoch)))
-      return encoded.length === 0 ? [] : yield* store.append(encoded)
-    }),
+    append: Effect.fnUntraced(
+      function* (batches: ReadonlyArray<Append>) {
+        const encoded: Array<EncodedAppend> = []
+        for (const batch of batches)
+          encoded.push(batchOf(batch, yield* EventRows.encodeBatch(readerOf(batch.id), batch, batch.epoch)))
+        return encoded.length === 0 ? [] : yield* store.append(encoded)
+      },
+      // without a stack, which would cost a tenth of the commit
+      Effect.withSpan("Journal.append", { captureStackTrace: false })
+    ),
     read: Effect.fn("Journal.read")(function* (
       id: SessionId,
       { from, limit }: { readonly from: number; readonly limit: number }
@@ -126,7 +130,7 @@ export const make = (store: Store) => {
     }),
     outline: Effect.fn("Journal.outline")(function* (
       id: SessionId,
-      { from, limit }: { readonly from: number; readonly limit: number }
+      { from, hidden, limit }: { readonly from: number; readonly limit: number; readonly hidden: ReadonlyArray<Range> }
     ) {
       yield* checkCount("outline from", from)
       yield* checkCount("outline limit", limit)
@@ -135,7 +139,8 @@ export const make = (store: Store) => {
       const last = rows.at(-1)?.seq
       if (last !== undefined && (yield* store.count(id, from, last)) !== last + 1 - from)
         return yield* Codec.corrupt(reader.place, `between seq ${from} and seq ${last} events are missing`)
-      return yield* EventRows.decodeOutline(reader, rows)
+      const isHidden = (seq: number) => hidden.some((range) => seq >= range.from && seq <= range.to)
+      return yield* EventRows.decodeOutline(reader, rows, isHidden)
     }),
     list: Effect.fn("Journal.list")(function* ({ limit, offset }: { readonly offset: number; readonly limit: number }) {
       yield* checkCount("list offset", offset)

@@ -7,7 +7,7 @@
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { JournalError } from "../domain/Errors.ts"
-import type { Sources } from "../domain/Event.ts"
+import type { Range, Sources } from "../domain/Event.ts"
 import * as Codec from "./Codec.ts"
 import * as References from "./References.ts"
 import type { Append } from "./SessionRecord.ts"
@@ -21,7 +21,7 @@ export interface Reader {
   /** Rows from a seq on, at most `limit`. */
   readonly rows: (from: number, limit: number) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
   /** The chunks among the rows of a range. */
-  readonly chunks: (range: References.Range) => Effect.Effect<ReadonlyArray<ChunkRow>, JournalError>
+  readonly chunks: (range: Range) => Effect.Effect<ReadonlyArray<ChunkRow>, JournalError>
 }
 
 /**
@@ -54,9 +54,17 @@ export const decodePage = Effect.fnUntraced(function* (
   return yield* decodeAll(reader.place, page, cited)
 })
 
-/** The events of rows that are no chunks. */
-export const decodeOutline = Effect.fnUntraced(function* (reader: Reader, rows: ReadonlyArray<Codec.EventRow>) {
-  const page = yield* all(rows, (row) => Codec.parseRow(reader.place, row))
+/** The events of rows that are no chunks. Those that `isHidden` come without the texts that they refer to. */
+export const decodeOutline = Effect.fnUntraced(function* (
+  reader: Reader,
+  rows: ReadonlyArray<Codec.EventRow>,
+  isHidden: (seq: number) => boolean
+) {
+  const page = yield* all(rows, (row) =>
+    Either.map(Codec.parseRow(reader.place, row), (parsed) =>
+      isHidden(parsed.seq) && References.isShort(parsed) ? { ...parsed, data: References.blank(parsed) } : parsed
+    )
+  )
   const short = page.filter(References.isShort)
   const chunks = yield* chunksFor(reader, short)
   const cited = new Map<number, ReadonlyArray<References.Parsed>>()
@@ -129,7 +137,7 @@ const chunksFor = ({ chunks, place }: Reader, short: ReadonlyArray<Codec.ParsedR
 }
 
 /** Those of a range. `parsed` is in order. */
-const within = <A extends References.Parsed>(parsed: ReadonlyArray<A>, { from, to }: References.Range) =>
+const within = <A extends References.Parsed>(parsed: ReadonlyArray<A>, { from, to }: Range) =>
   parsed.slice(firstAt(parsed, from), firstAt(parsed, to + 1))
 
 /** The index of the first one whose seq is not below. */

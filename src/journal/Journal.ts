@@ -14,7 +14,7 @@ import type * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type { JournalCorrupt, JournalError, SeqConflict, SessionFenced, SessionNotFound } from "../domain/Errors.ts"
-import type { StoredEvent } from "../domain/Event.ts"
+import type { Range, StoredEvent } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as MemoryJournal from "./MemoryJournal.ts"
 import type { Append, SessionHeader, SessionRecord, Take } from "./SessionRecord.ts"
@@ -63,12 +63,13 @@ export class Journal extends Context.Tag("daybook/journal/Journal")<
       range: { readonly from: number; readonly limit: number }
     ) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
     /**
-     * The same without the chunks: events from seq `from` on that are none, at most `limit` of them, in order. What it costs
-     * is the other events, and the text of the answers among them. Chunks are sought, not looked at.
+     * The same without the chunks: events from seq `from` on that are none, at most `limit` of them, in order. Answers and
+     * results in a range of `hidden` come without the texts that they share with other events: what this costs is the texts
+     * of the rest, not what was ever streamed.
      */
     readonly outline: (
       id: SessionId,
-      range: { readonly from: number; readonly limit: number }
+      range: { readonly from: number; readonly limit: number; readonly hidden: ReadonlyArray<Range> }
     ) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
     /**
      * Sessions that have events, of any version, the last created first, at most `limit` after the first `offset`. A

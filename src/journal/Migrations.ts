@@ -50,7 +50,8 @@ const steps: ReadonlyArray<Step> = [
       ignorable INTEGER NOT NULL,
       PRIMARY KEY (session, seq)
     )`
-  ]
+  ],
+  (sql) => [sql`ALTER TABLE session ADD COLUMN hidden TEXT`]
 ]
 
 /** The version of the tables that this build works with. */

@@ -5,6 +5,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { JournalCorrupt, type JournalUnsupported } from "../domain/Errors.ts"
+import { Range } from "../domain/Event.ts"
 import { Seq, SessionId } from "../domain/Ids.ts"
 import type { Summary } from "../domain/SessionState.ts"
 import { TurnEnding } from "../domain/TurnEnding.ts"
@@ -17,6 +18,8 @@ export interface SummaryColumns {
   readonly turns: number
   readonly ending: string | null
   readonly open: number
+  /** The hidden ranges as JSON text, or null. */
+  readonly hidden: string | null
 }
 
 /** What an owner is kept as; all null without one. */
@@ -62,7 +65,8 @@ export const encodeSummary = (summary: Summary): SummaryColumns => ({
   title: summary.title,
   turns: summary.turns,
   ending: summary.ending ?? null,
-  open: summary.open ? 1 : 0
+  open: summary.open ? 1 : 0,
+  hidden: summary.hidden === undefined ? null : JSON.stringify(summary.hidden)
 })
 
 export const encodeOwner = (owner: Owner): OwnerColumns => ({
@@ -94,7 +98,7 @@ export const decodeRecord = (location: string, row: SessionRow): Either.Either<S
         : new JournalCorrupt({ file: location, detail, cause })
     )
   }
-  const { created, cwd, depth, ending, epoch, head, id, open, parent, title, turns, v } = decoded.right
+  const { created, cwd, depth, ending, epoch, head, hidden, id, open, parent, title, turns, v } = decoded.right
   return Either.right({
     header: {
       id,
@@ -109,7 +113,13 @@ export const decodeRecord = (location: string, row: SessionRow): Either.Either<S
     epoch,
     owner: ownerOf(decoded.right),
     leaseExpires: decoded.right.lease_expires,
-    summary: { title, turns, open: open === 1, ...(ending === null ? {} : { ending }) }
+    summary: {
+      title,
+      turns,
+      open: open === 1,
+      ...(ending === null ? {} : { ending }),
+      ...(hidden === null ? {} : { hidden })
+    }
   })
 }
 
@@ -149,7 +159,8 @@ const StoredSession = Schema.Struct({
   title: Schema.String,
   turns: Seq,
   ending: Schema.NullOr(Schema.Literal(...endings)),
-  open: Schema.Literal(0, 1)
+  open: Schema.Literal(0, 1),
+  hidden: Schema.NullOr(Schema.parseJson(Schema.Array(Range)))
 })
 
 const decodeSession = Schema.decodeUnknownEither(StoredSession)

@@ -7,19 +7,13 @@
  * - `restore` gives back what `shorten` was given, byte for byte. What is not equal to what it cites is stored whole.
  */
 import * as Either from "effect/Either"
-import type { Sources, StoredEvent } from "../domain/Event.ts"
+import type { Range, Sources, StoredEvent } from "../domain/Event.ts"
 
 /** An event, or a row whose data was parsed and not yet decoded. */
 export interface Parsed {
   readonly seq: number
   readonly type: string
   readonly data: unknown
-}
-
-/** The seqs from `from` to `to`. */
-export interface Range {
-  readonly from: number
-  readonly to: number
 }
 
 /** The range that holds every seq that a citation names; an empty range for none. */
@@ -59,6 +53,18 @@ export const isShort = ({ data, type }: Parsed): boolean => {
 /** The whole data, given what its row cites; or what is missing. */
 export const restore = ({ data, type }: Parsed, cited: ReadonlyArray<Parsed>): Either.Either<unknown, string> =>
   type === "tool/result" ? wholeResult(data, cited) : wholeAnswer(data, blocksOf(cited))
+
+/** The data of a short row without what it refers to: for whoever will not look at it. */
+export const blank = ({ data, type }: Parsed): unknown =>
+  withMessage(data, {
+    content:
+      type === "tool/result"
+        ? []
+        : contentOf(data).map((block) => {
+            const key = referenceIn(block)
+            return key === undefined ? block : { ...(block as object), [key]: "" } // a block with a reference has fields
+          })
+  })
 
 // internal
 

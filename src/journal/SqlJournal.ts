@@ -116,7 +116,7 @@ const prepareAll = (sql: SqlClient) => ({
   find: prepare<SessionRow, "id">(sql`SELECT * FROM session WHERE id = ${"id"}`),
   advance: prepare<unknown, keyof SummaryColumns | "id" | "epoch" | "head" | "next">(
     sql`UPDATE session SET head = ${"next"},
-      title = ${"title"}, turns = ${"turns"}, ending = ${"ending"}, open = ${"open"}
+      title = ${"title"}, turns = ${"turns"}, ending = ${"ending"}, open = ${"open"}, hidden = ${"hidden"}
       WHERE id = ${"id"} AND head = ${"head"} AND epoch = ${"epoch"} RETURNING id`
   ),
   take: prepare<
@@ -126,7 +126,7 @@ const prepareAll = (sql: SqlClient) => ({
     sql`UPDATE session SET head = ${"next"}, epoch = epoch + 1,
       owner_host = ${"owner_host"}, owner_pid = ${"owner_pid"}, owner_start = ${"owner_start"},
       owner_boot = ${"owner_boot"}, owner_token = ${"owner_token"}, lease_expires = ${"lease"},
-      title = ${"title"}, turns = ${"turns"}, ending = ${"ending"}, open = ${"open"}
+      title = ${"title"}, turns = ${"turns"}, ending = ${"ending"}, open = ${"open"}, hidden = ${"hidden"}
       WHERE id = ${"id"} AND head = ${"head"} AND epoch = ${"epoch"} RETURNING epoch`
   ),
   removeEmpty: prepare<unknown, "id" | "epoch">(
@@ -214,5 +214,6 @@ const sessionColumns: ReadonlyArray<keyof SessionRow> = [
   "title",
   "turns",
   "ending",
-  "open"
+  "open",
+  "hidden"
 ]

@@ -53,7 +53,8 @@ export const openReadonly: (
   const transactions = yield* connect(file, { readonly: true, location: file })
   const version = yield* transactions.read("open", stampOf(file).version)
   if (version === Migrations.latest) return Option.some(transactions)
-  return yield* unsupported(file, "older", `its tables have version ${version}, this build reads ${Migrations.latest}`)
+  const detail = `its tables have version ${version}, this build reads ${Migrations.latest}; a run brings them up to date`
+  return yield* unsupported(file, "older", detail)
 })
 
 // internal: looking

@@ -56,9 +56,8 @@ export const stored = (backlog: Backlog): ReadonlyArray<StoredEvent> => {
   return events
 }
 
-/** Returns `head` once everything before it is durable. */
+/** Returns `head` once everything before it is durable, which it is not yet. */
 export const wait = (backlog: Backlog, head: number): Effect.Effect<number, SessionBroken> => {
-  if (backlog.kept.head >= head) return Effect.succeed(head)
   // completed by the writer, whose fiber outlives it: it belongs to no fiber
   const waiter: Waiter = { head, done: Deferred.unsafeMake(FiberId.none) }
   backlog.waiters = [...backlog.waiters, waiter]

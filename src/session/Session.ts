@@ -12,11 +12,12 @@ import * as Either from "effect/Either"
 import * as FiberId from "effect/FiberId"
 import type * as Stream from "effect/Stream"
 import { type JournalError, SessionBroken } from "../domain/Errors.ts"
-import { isAppendable, type SessionEvent, type StoredEvent } from "../domain/Event.ts"
+import type { SessionEvent, StoredEvent } from "../domain/Event.ts"
+import * as Event from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { FeedItem, Notice } from "../domain/Notice.ts"
 import * as SessionState from "../domain/SessionState.ts"
-import { snapshot } from "../internal/Json.ts"
+import * as Metrics from "../internal/Metrics.ts"
 import type { SessionHeader } from "../journal/Journal.ts"
 import * as Backlog from "./Backlog.ts"
 import * as Feed from "./Feed.ts"
@@ -67,6 +68,8 @@ export interface Taken {
   readonly state: SessionState.SessionState
 }
 
+const orThrow = Either.getOrThrowWith((detail: string) => new Error(detail))
+
 /** The events in their places, and the state after them. Throws where one cannot stand: that is a bug of the caller. */
 const place = (
   state: SessionState.SessionState,
@@ -76,13 +79,8 @@ const place = (
   const stored: Array<StoredEvent> = []
   let next = state
   for (const event of events) {
-    const frozen: unknown = Either.getOrThrowWith(
-      snapshot(event),
-      (detail) => new Error(`not JSON without loss: ${detail}`)
-    )
-    if (!isAppendable(frozen)) throw new Error(`no event that this version may append: ${event.type}`)
-    const placed = Object.freeze({ ...frozen, seq: next.head, time: Math.max(now, next.time) })
-    next = Either.getOrThrowWith(SessionState.apply(next, placed), (detail) => new Error(detail))
+    const placed = orThrow(Event.place(event, next.head, Math.max(now, next.time)))
+    next = orThrow(SessionState.apply(next, placed))
     stored.push(placed)
   }
   return { stored, state: next }
@@ -126,7 +124,9 @@ export const make = (
         ? undefined
         : { id, head: backlog.kept.head, epoch, events: Backlog.send(backlog, state), summary: state.summary },
     stored: () => {
-      for (const event of Backlog.stored(backlog)) feed.unsafePublish({ type: "event", event })
+      const events = Backlog.stored(backlog)
+      Metrics.add(Metrics.events, events.length)
+      for (const event of events) feed.unsafePublish({ type: "event", event })
     },
     failed: (cause) => {
       unsafeBreak(cause)
@@ -144,7 +144,19 @@ export const make = (
     return Either.right(placed.stored)
   }
 
-  const barrier = Effect.suspend(() => (over === undefined ? Backlog.wait(backlog, state.head) : Effect.fail(over)))
+  const barrier = Effect.suspend((): Effect.Effect<number, SessionBroken> => {
+    if (over !== undefined) return Effect.fail(over)
+    if (backlog.kept.head >= state.head) return Effect.succeed(state.head)
+    const from = clock.unsafeCurrentTimeNanos()
+    const counted = Effect.sync(() => {
+      Metrics.add(Metrics.barriers, 1)
+      Metrics.add(Metrics.barrierMillis, Number(clock.unsafeCurrentTimeNanos() - from) / 1e6)
+    })
+    return Backlog.wait(backlog, state.head).pipe(
+      Effect.ensuring(counted),
+      Effect.withSpan("Session.barrier", { attributes: { sessionId: id }, captureStackTrace: false })
+    )
+  })
 
   const session: Session = {
     id,

@@ -71,6 +71,7 @@ export const load = Effect.fnUntraced(function* (
   record: Journal.SessionRecord
 ): Effect.fn.Return<SessionState.SessionState, JournalError> {
   const { id, seedLength } = record.header
+  const hidden = record.summary.hidden ?? []
   const sound = Either.mapLeft(
     (detail: string) => new JournalCorrupt({ file: journal.location, sessionId: id, detail, cause: undefined })
   )
@@ -78,7 +79,7 @@ export const load = Effect.fnUntraced(function* (
   /** From here on the log is read whole: the end of the outline, or the last step without an answer. */
   let whole = state
   for (let page = pageSize; page === pageSize; ) {
-    const events = yield* journal.outline(id, { from: state.head, limit: pageSize })
+    const events = yield* journal.outline(id, { from: state.head, limit: pageSize, hidden })
     for (const event of events) {
       const before = yield* sound(SessionState.passChunks(state, event.seq))
       state = yield* sound(SessionState.apply(before, event))

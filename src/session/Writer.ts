@@ -11,6 +11,7 @@ import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import type { Scope } from "effect/Scope"
 import type { JournalError, SeqConflict, SessionFenced } from "../domain/Errors.ts"
+import * as Metrics from "../internal/Metrics.ts"
 import type { Append } from "../journal/Journal.ts"
 
 /** A session as the writer sees it. All of it is synchronous. */
@@ -63,6 +64,7 @@ export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
       turns: ReadonlyArray<Turn>,
       exit: Exit.Exit<Effect.Effect.Success<ReturnType<Store>>, JournalError>
     ) => {
+      if (Exit.isSuccess(exit)) Metrics.add(Metrics.commits, 1)
       for (const [index, { client }] of turns.entries()) {
         if (Exit.isFailure(exit)) {
           fail(client, Cause.squash(exit.cause))

@@ -3,20 +3,22 @@
  *
  * - A command that exits with an error, or that takes too long, is a result like any other (N05, N06); only one that could
  *   not be started is a failure.
- * - Each stream is a tail of its own (N07). Interrupted, its output so far is what is left of it.
+ * - Each stream is a tail of its own and, where that is not all of it, a file (N07). Interrupted, its output so far is what
+ *   is left of it.
  */
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { SessionBroken } from "../domain/Errors.ts"
 import { noOutput } from "../domain/Transcript.ts"
+import type { View } from "./Capture.ts"
 import { type Ended, Process } from "./Process.ts"
 import { SpawnFailed } from "./SpawnFailed.ts"
-import type { View } from "./Tail.ts"
 import { ToolCall } from "./ToolCall.ts"
 import { Parallel } from "./Tools.ts"
 import { Workspace } from "./Workspace.ts"
@@ -29,7 +31,8 @@ const outputCap = 64_000
 export const tool = Tool.make("bash", {
   description:
     `Runs a shell command in the workspace folder and returns its output; it is not sandboxed. Standard input is empty. ` +
-    `Of stdout and of stderr only the last ${outputCap} bytes are kept. Processes left in the background are ended with the command.`,
+    `Of stdout and of stderr only the last ${outputCap} bytes are shown, and the result says in which file all of it is. ` +
+    `Processes left in the background are ended with the command.`,
   parameters: {
     command: Schema.NonEmptyString.annotations({ title: "command", description: "The command, as for bash -c." }),
     parallel: Schema.optional(
@@ -93,10 +96,21 @@ const sections = (output: { readonly stdout: View; readonly stderr: View }): Rea
   ...(output.stderr.total === 0 ? [] : ["[stderr]", ...section(output.stderr, "stderr")])
 ]
 
-const section = ({ cut, text, total }: View, name: string): ReadonlyArray<string> => [
-  ...(cut === 0 ? [] : [`[${name} is truncated: the first ${cut} of its ${total} bytes are left out]`]),
+const section = ({ cut, file, text, total }: View, name: string): ReadonlyArray<string> => [
+  ...(cut === 0
+    ? []
+    : [`[${name} is truncated: the first ${cut} of its ${total} bytes are left out${whereabouts(file)}]`]),
   ...(text === "" ? [] : [text])
 ]
+
+const whereabouts = (file: View["file"]): string =>
+  Option.match(file, {
+    onNone: () => "",
+    onSome: Either.match({
+      onLeft: (unavailable) => `; ${unavailable.message}`,
+      onRight: (path) => `; the whole of it is in ${path}`
+    })
+  })
 
 const leftMarker = (left: ReadonlyArray<number>): ReadonlyArray<string> =>
   left.length === 0 ? [] : [`[still running, with no right to end them: ${left.join(", ")}]`]

@@ -1,42 +1,37 @@
 /**
- * The file tools, confined to the workspace: `read` and `write`.
+ * The file tools, confined to the workspace: `read`, `write` and `edit`.
  *
  * - `read` holds no more of a file in memory than it shows, and says what it left out.
- * - `write` is atomic: a reader, and whoever comes after a crash, sees the old file or the new one. A cancel lets it finish,
- *   so that its result tells which.
+ * - `write` and `edit` are atomic: a reader, and whoever comes after a crash, sees the old file or the new one. A cancel lets
+ *   them finish, so that the result tells which.
+ * - `edit` changes only what its session has seen as it is now: `read`, `write` and `edit` count as seeing a file. The
+ *   changes of one process are made one after another; another process may still come between the look and the change.
  */
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as Edit from "./Edit.ts"
 import * as Lines from "./Lines.ts"
+import * as Seen from "./Seen.ts"
+import * as TextFiles from "./TextFiles.ts"
+import { ToolCall } from "./ToolCall.ts"
 import { OnCancel } from "./Tools.ts"
-import { isMissing, OutsideWorkspace, ReservedPath, reasonOf, UnresolvedPath, Workspace } from "./Workspace.ts"
+import { reasonOf, Workspace } from "./Workspace.ts"
 
-/** A file was not read or written, and is as it was. */
-export class FileFailed extends Schema.TaggedError<FileFailed>()("FileFailed", {
-  path: Schema.String,
-  operation: Schema.Literal("read", "written"),
-  detail: Schema.String
-}) {
-  override get message() {
-    return `${this.path} was not ${this.operation}: ${this.detail}.`
-  }
-}
-
-const failure = Schema.Union(OutsideWorkspace, ReservedPath, UnresolvedPath, FileFailed)
+const { failure, failureOf, filePath } = TextFiles
+const dependencies = [ToolCall]
 const maxBytes = 64_000
 const defaultLimit = 2000
 
-const filePath = Schema.NonEmptyString.annotations({
-  title: "path",
-  description: "A file, relative to the workspace folder."
-})
+/** The largest file that is edited. Of a larger one nobody asks for a digest, so it is never read to its end for that. */
+const maxEdited = 4 * 1024 * 1024
+
 const lines = (description: string) =>
   Schema.optional(Schema.Int.pipe(Schema.greaterThanOrEqualTo(1, { title: "lines", description })))
 
@@ -51,7 +46,8 @@ export const read = Tool.make("read", {
     limit: lines(`How many lines to show at most. ${defaultLimit} by default.`)
   },
   success: Schema.String,
-  failure
+  failure,
+  dependencies
 })
   .annotate(Tool.Readonly, true)
   .annotate(Tool.Idempotent, true)
@@ -63,74 +59,116 @@ export const write = Tool.make("write", {
     "Writes a text file of the workspace: creates it, and the folders above it, or replaces all that is in it.",
   parameters: { path: filePath, content: Schema.String.annotations({ description: "The whole text of the file." }) },
   success: Schema.String,
-  failure
+  failure,
+  dependencies
 })
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.Destructive, true)
   .annotate(OnCancel, "finish")
 
-/** Reads and writes the files of the workspace. */
-export const layer = Toolkit.make(read, write).toLayer(
+/** Replaces a part of a text file. */
+export const edit = Tool.make("edit", {
+  description:
+    "Replaces one part of a text file of the workspace, which must have been read first. `oldText` must stand in the file " +
+    "exactly once; everything else in it stays as it is.",
+  parameters: {
+    path: filePath,
+    oldText: Schema.String.annotations({
+      description: "The text to replace, exactly as it is in the file, with enough around it to be found once."
+    }),
+    newText: Schema.String.annotations({ description: "The text to put in its place." })
+  },
+  success: Schema.String,
+  failure,
+  dependencies
+})
+  .annotate(Tool.Destructive, true)
+  .annotate(OnCancel, "finish")
+
+/** Reads, writes and edits the files of the workspace. */
+export const layer = Toolkit.make(read, write, edit).toLayer(
   Effect.gen(function* () {
     const fs = yield* FileSystem.FileSystem
     const paths = yield* Path.Path
     const workspace = yield* Workspace
+    const files = yield* TextFiles.make
+    const seen = Seen.make()
+    const oneAtATime = yield* Effect.makeSemaphore(1)
 
-    /** The mode of a regular file; none where nothing is. */
-    const modeOf = Effect.fnUntraced(function* (target: string, failed: (detail: string) => FileFailed) {
-      const info = yield* Effect.asSome(fs.stat(target)).pipe(
-        Effect.catchIf(isMissing, () => Effect.succeedNone),
-        Effect.mapError((error) => failed(reasonOf(error)))
-      )
-      if (Option.isNone(info)) return Option.none()
-      if (info.value.type === "Directory") return yield* failed("it is a folder")
-      if (info.value.type !== "File") return yield* failed("it is no regular file")
-      return Option.some(info.value.mode & 0o7777)
+    const put = Effect.fnUntraced(function* (
+      target: string,
+      bytes: Uint8Array,
+      before: Option.Option<FileSystem.File.Info>
+    ) {
+      yield* files.replace(target, bytes, before)
+      seen.remember((yield* ToolCall).sessionId, target, Seen.digestOf(bytes))
     })
-
-    /** Puts a file in place of another in one step, in a folder that exists. */
-    const replace = Effect.fnUntraced(function* (target: string, bytes: Uint8Array, mode: Option.Option<number>) {
-      const unique = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
-      const temporary = paths.join(paths.dirname(target), `.daybook-${unique}.tmp`)
-      const options = Option.match(mode, { onNone: () => ({}), onSome: (mode) => ({ mode }) })
-      yield* fs.writeFile(temporary, bytes, { flag: "wx", ...options }).pipe(
-        Effect.zipRight(Option.match(mode, { onNone: () => Effect.void, onSome: (mode) => fs.chmod(temporary, mode) })),
-        Effect.zipRight(fs.rename(temporary, target)),
-        Effect.onError(() => Effect.ignore(fs.remove(temporary)))
-      )
-    }, Effect.uninterruptible)
 
     return {
       read: Effect.fnUntraced(function* ({ limit = defaultLimit, offset = 1, path }) {
         const failed = failureOf(path, "read")
         const target = yield* workspace.resolve(path)
-        if (Option.isNone(yield* modeOf(target, failed))) return yield* failed("there is no such file")
-        const window = yield* fs.stream(target).pipe(
-          Stream.runFoldWhile(Lines.empty({ offset, limit, maxBytes }), (window) => !Lines.isDone(window), Lines.take),
+        if (Option.isNone(yield* files.fileAt(target, failed))) return yield* failed("there is no such file")
+        const { digest, size, window } = yield* fs.stream(target).pipe(
+          Stream.runFoldWhile(looking(Lines.empty({ offset, limit, maxBytes })), isLooking, look),
           Effect.mapError((error) => failed(reasonOf(error)))
         )
         if (window.binary) return yield* failed("it is not a text file")
+        const { sessionId } = yield* ToolCall
+        if (size <= maxEdited) seen.remember(sessionId, target, digest.digest("base64"))
         return shown(window)
       }),
       write: Effect.fnUntraced(function* ({ content, path }) {
         const failed = failureOf(path, "written")
         const target = yield* workspace.resolve(path)
-        const mode = yield* modeOf(target, failed)
+        const before = yield* files.fileAt(target, failed)
         const bytes = new TextEncoder().encode(content)
         yield* fs.makeDirectory(paths.dirname(target), { recursive: true }).pipe(
-          Effect.zipRight(replace(target, bytes, mode)),
+          Effect.zipRight(put(target, bytes, before)),
           Effect.mapError((error) => failed(reasonOf(error)))
         )
-        return `Wrote ${bytes.length} bytes to ${path}${Option.isNone(mode) ? ", a new file" : ""}.`
-      })
+        return `Wrote ${bytes.length} bytes to ${path}${Option.isNone(before) ? ", a new file" : ""}.`
+      }, oneAtATime.withPermits(1)),
+      edit: Effect.fnUntraced(function* ({ newText, oldText, path }) {
+        const failed = failureOf(path, "edited")
+        const pointless = Edit.pointless({ oldText, newText })
+        if (pointless !== undefined) return yield* failed(pointless)
+        const target = yield* workspace.resolve(path)
+        const before = yield* files.fileAt(target, failed)
+        if (Option.isNone(before)) return yield* failed("there is no such file; the tool write creates one")
+        if (before.value.size > maxEdited)
+          return yield* failed(`it is larger than the ${maxEdited} bytes that can be edited; use bash instead`)
+        const known = seen.recall((yield* ToolCall).sessionId, target)
+        if (known === undefined)
+          return yield* failed("this session has not read it since the program was started; read it first")
+        const bytes = yield* Effect.mapError(fs.readFile(target), (error) => failed(reasonOf(error)))
+        if (Seen.digestOf(bytes) !== known)
+          return yield* failed(
+            "it has changed since this session last saw it; read it again, then edit what is there now"
+          )
+        const edited = Edit.apply(bytes, { oldText, newText })
+        if (Either.isLeft(edited)) return yield* failed(edited.left)
+        yield* Effect.mapError(put(target, edited.right.bytes, before), (error) => failed(reasonOf(error)))
+        return `Edited ${path} at line ${edited.right.line}.`
+      }, oneAtATime.withPermits(1))
     }
   })
 )
 
 // internal
 
-const failureOf = (path: string, operation: FileFailed["operation"]) => (detail: string) =>
-  new FileFailed({ path, operation, detail })
+/** A look at a file: the lines that are shown, and the digest of all of it, unless it is too large to be edited. */
+const looking = (window: Lines.Window) => ({ window, digest: Seen.digest(), size: 0 })
+
+type Looking = ReturnType<typeof looking>
+
+const isLooking = ({ size, window }: Looking): boolean => !Lines.isDone(window) || (!window.binary && size <= maxEdited)
+
+const look = ({ digest, size, window }: Looking, bytes: Uint8Array): Looking => ({
+  window: Lines.isDone(window) ? window : Lines.take(window, bytes),
+  digest: digest.update(bytes),
+  size: size + bytes.length
+})
 
 const shown = (window: Lines.Window): string => {
   const { offset } = window.range

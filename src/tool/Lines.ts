@@ -34,7 +34,7 @@ export const isDone = (window: Window): boolean => window.full !== undefined || 
 
 /** The window after more bytes of the stream. There is at least one byte in them. */
 export const take = (window: Window, bytes: Uint8Array): Window => {
-  const binary = window.read < sniffed && bytes.subarray(0, sniffed - window.read).includes(0)
+  const binary = isBinary(bytes, window.read)
   const before = { ...window, read: window.read + bytes.length, binary }
   if (isDone(before)) return before
   const { limit, maxBytes, offset } = window.range
@@ -49,6 +49,10 @@ export const take = (window: Window, bytes: Uint8Array): Window => {
   const full = end.line >= offset + limit && end.at < bytes.length
   return { ...before, ...kept(window, wanted), line: end.line, ...(full ? { full: "lines" } : {}) }
 }
+
+/** Whether bytes, after so many that were looked at before, show that this is no text: a NUL among the first ones. */
+export const isBinary = (bytes: Uint8Array, before: number): boolean =>
+  before < sniffed && bytes.subarray(0, sniffed - before).includes(0)
 
 /** The text of a window, and how it relates to the whole. */
 export const textOf = (

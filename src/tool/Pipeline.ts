@@ -17,6 +17,7 @@ import * as Fiber from "effect/Fiber"
 import * as FiberRef from "effect/FiberRef"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import type { ToolOutcome } from "../domain/Event.ts"
 import { MessageId } from "../domain/Ids.ts"
 import { type TextBlock, type ToolCallBlock, text, type UserMessage } from "../domain/Message.ts"
@@ -24,6 +25,8 @@ import { deepFreeze, wellFormed } from "../internal/Json.ts"
 import { Approvals } from "./Approvals.ts"
 import * as Arguments from "./Arguments.ts"
 import * as Outcomes from "./Outcomes.ts"
+import { Outputs } from "./Outputs.ts"
+import * as Preview from "./Preview.ts"
 import { type CallNotes, type PendingCall, ToolCall } from "./ToolCall.ts"
 import { ToolHooks } from "./ToolHooks.ts"
 import { HandlerFailed, type RegisteredTool, Tools } from "./Tools.ts"
@@ -41,6 +44,7 @@ export class Pipeline extends Context.Tag("daybook/tool/Pipeline")<
 
 const make = Effect.gen(function* () {
   const tools = yield* Tools
+  const outputs = yield* Outputs
   const hooks = yield* ToolHooks
   const approvals = yield* Approvals
 
@@ -90,11 +94,30 @@ const make = Effect.gen(function* () {
     }
   })
 
+  /** The content as it is shown: what is too long is kept in a file, if it can be, and shown in part (F20). */
+  const fitted = Effect.fnUntraced(function* (call: PendingCall, { content }: ToolOutcome) {
+    const whole = content.map((block) => block.text).join("\n")
+    const total = Preview.sizeOf(whole)
+    if (total <= outputs.inlineCap) return content
+    const { callId, sessionId } = call
+    const path = yield* Effect.option(outputs.write({ sessionId, callId, name: "result" }, piecesOf(whole)))
+    const shown = Option.flatMap(path, (path) =>
+      Preview.make(
+        whole,
+        Math.min(outputs.inlineCap, maxPreview),
+        (left) => `[${left} of ${total} bytes are left out here; the whole of it is in ${path}]`
+      )
+    )
+    return Option.match(shown, { onNone: () => content, onSome: (shown) => [text(shown)] })
+  })
+
   return Pipeline.of({
     run: Effect.fn("Pipeline.run")(function* (block, notes) {
+      yield* Effect.annotateCurrentSpan("callId", block.callId)
       const found = tools.find(block.name)
       if (Option.isNone(found)) return finished(Outcomes.unknownTool(block.name, tools.specs))
       const tool = found.value
+      yield* Effect.annotateCurrentSpan("tool", tool.spec.name)
       const args = yield* Arguments.decode(tool, block.arguments)
       if ("problem" in args) return finished(Outcomes.invalidArguments(block, args.problem))
       const { callId, sessionId, step, turn } = yield* ToolCall
@@ -104,11 +127,13 @@ const make = Effect.gen(function* () {
       const refused = yield* Effect.interruptible(refusal(call))
       if (Option.isSome(refused) && !refused.value.seen) return finished(refused.value.outcome)
       const outcome = Option.isSome(refused) ? refused.value.outcome : yield* runBody(tool, args.decoded, notes)
-      const { keepContext, outcome: kept } = yield* reviewed(call, finished(outcome))
+      const { keepContext, outcome: reviewedOutcome } = yield* reviewed(call, finished(outcome))
+      const kept = finished(reviewedOutcome)
       const concludes = !kept.isError && (yield* notes.concludes)
       const context = keepContext ? contextMessages(call, yield* notes.contexts) : []
       return finished({
         ...kept,
+        content: yield* fitted(call, kept),
         ...(concludes ? { meta: { ...kept.meta, concludes } } : {}),
         ...(context.length === 0 ? {} : { context })
       })
@@ -119,6 +144,21 @@ const make = Effect.gen(function* () {
 export const layer: Layer.Layer<Pipeline, never, Tools> = Layer.effect(Pipeline, make)
 
 // internal
+
+/** How much is shown of a result that is too long, in bytes. */
+const maxPreview = 32_000
+
+/** How much of a text is encoded at once, in characters. */
+const pieceLength = 65_536
+
+/** A well-formed text as bytes, a piece at a time. */
+const piecesOf = (whole: string): Stream.Stream<Uint8Array> =>
+  Stream.unfold(0, (at) => {
+    if (at >= whole.length) return Option.none()
+    const end = at + pieceLength
+    const next = /^[\uDC00-\uDFFF]/.test(whole.slice(end, end + 1)) ? end + 1 : end
+    return Option.some([new TextEncoder().encode(whole.slice(at, next)), next])
+  })
 
 type Outcome<A> = { readonly done: A } | { readonly failed: ToolOutcome }
 

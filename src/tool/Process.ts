@@ -6,6 +6,7 @@
  * - Nothing of its group outlives this process either, SIGKILL included: a guard in the group kills it when our end of a
  *   pipe closes. It comes first, and starts the command only once the journal knows the group (law 6, W25).
  * - What left the group outlives a SIGKILL of this process; what cleared its environment as well is not found at all.
+ * - Of a stream the end is kept in memory and, where there are `Outputs`, the whole of a long one in a file.
  * - A command has ended when its group is gone (W26). Its exit and its time limit exclude each other: the first one counts.
  */
 import { randomUUID } from "node:crypto"
@@ -19,10 +20,11 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { SessionBroken } from "../domain/Errors.ts"
 import * as Host from "../internal/Host.ts"
+import * as Capture from "./Capture.ts"
+import { Outputs } from "./Outputs.ts"
 import * as ProcessGroup from "./ProcessGroup.ts"
 import type * as ProcessTable from "./ProcessTable.ts"
 import { type SpawnFailed, which } from "./SpawnFailed.ts"
-import type * as Tail from "./Tail.ts"
 import { type ProcessIdentity, ToolCall } from "./ToolCall.ts"
 
 /** What to run, and within which limits. */
@@ -37,8 +39,10 @@ export interface Command {
   readonly grace?: Duration.DurationInput
   /** How long it may run; for ever by default. */
   readonly timeout?: Duration.DurationInput
-  /** How many bytes are kept of each of its two streams; 64,000 by default. */
+  /** How many bytes are kept in memory of each of its two streams; 64,000 by default. */
   readonly outputCap?: number
+  /** How many bytes a stream may have that is kept in a file once it is longer than that; 64 MiB by default. */
+  readonly fileCap?: number
 }
 
 /** How a command ended. */
@@ -58,8 +62,8 @@ export interface Ended {
 /** A command that runs. */
 export interface Running {
   readonly identity: ProcessIdentity
-  /** The ends of its streams so far. */
-  readonly output: () => { readonly stdout: Tail.View; readonly stderr: Tail.View }
+  /** The ends of its streams so far, and where the whole of a longer one is once it has ended. */
+  readonly output: () => { readonly stdout: Capture.View; readonly stderr: Capture.View }
   /** Those that this process has no right to end, once everything else has been. */
   readonly left: () => ReadonlyArray<number>
   /** Waits until its leader has exited or its time is over, ends what is left of it, and returns once all that is gone. */
@@ -78,17 +82,25 @@ export class Process extends Context.Tag("daybook/tool/Process")<
 
 const make = Effect.fnUntraced(function* (proc: string) {
   const fs = yield* FileSystem.FileSystem
+  const outputs = yield* Outputs
   const bootId = yield* Host.bootId
   const env = process.env // edge: a command inherits this process's own environment
   const cwd = process.cwd() // edge: names without a folder are looked up from here
   return Process.of({
     spawn: Effect.fn("Process.spawn")(function* (command) {
       const call = yield* ToolCall
+      const limits = { tail: command.outputCap ?? 64_000, file: command.fileCap ?? 64 * 1024 * 1024 }
+      const capture = (name: string) =>
+        Capture.make(limits, (bytes) => outputs.write({ sessionId: call.sessionId, callId: call.callId, name }, bytes))
+      // before the group: its scope closes first, and everything has come by then
+      const stdout = yield* capture("stdout")
+      const stderr = yield* capture("stderr")
       const plan = {
         ...command,
         env: { ...env, ...command.env },
         mark: `${call.sessionId}/${call.callId}/${randomUUID()}`, // edge: unique on this host, whatever Random is given
-        outputCap: command.outputCap ?? 64_000,
+        stdout,
+        stderr,
         proc
       }
       const grace = Duration.decode(command.grace ?? "2 seconds")
@@ -100,9 +112,9 @@ const make = Effect.fnUntraced(function* (proc: string) {
       const first = yield* firstOf(group, command.timeout)
       return {
         identity,
-        output: () => ({ stdout: group.stdout.view(group.isClosed()), stderr: group.stderr.view(group.isClosed()) }),
+        output: () => ({ stdout: stdout.view(), stderr: stderr.view() }),
         left: () => group.left() ?? [],
-        ended: ended(group, first, grace)
+        ended: Effect.zipLeft(ended(group, first, grace), Effect.zipRight(stdout.finish, stderr.finish))
       }
     }),
     which: (program) => Effect.sync(() => Option.fromNullable(which(program, cwd, env)))
@@ -137,6 +149,7 @@ const ended = Effect.fnUntraced(function* (
   grace: Duration.Duration
 ) {
   const timedOut = (yield* Deferred.await(first)) === "timed-out"
+  group.flow()
   let found: ProcessTable.Found | undefined
   if (!timedOut) {
     yield* ProcessGroup.until(() => {

@@ -12,9 +12,9 @@ import type { Writable } from "node:stream"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type { Capture } from "./Capture.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 import { isFolder, notStarted, refused, type SpawnFailed, which } from "./SpawnFailed.ts"
-import * as Tail from "./Tail.ts"
 
 /** What to start, and how it is known afterwards. */
 export interface Plan {
@@ -24,7 +24,9 @@ export interface Plan {
   readonly env: NodeJS.ProcessEnv
   /** Names this very start, on this host, for ever. */
   readonly mark: string
-  readonly outputCap: number
+  /** What takes its two streams. */
+  readonly stdout: Capture
+  readonly stderr: Capture
   /** Where the table of processes lies. */
   readonly proc: string
 }
@@ -36,8 +38,6 @@ export interface ExitStatus {
 
 export interface Group {
   readonly pgid: number
-  readonly stdout: Tail.Tail
-  readonly stderr: Tail.Tail
   readonly exit: Deferred.Deferred<ExitStatus>
   /** Whether the table of processes can be read, so that those outside the group are found too. */
   readonly isSearched: () => boolean
@@ -46,6 +46,8 @@ export interface Group {
   readonly isReleased: () => boolean
   /** Tells the guards that they are not needed any more. */
   readonly dismiss: () => void
+  /** Lets everything come that is still in its pipes. */
+  readonly flow: () => void
   /** Whether both streams have ended. */
   readonly isClosed: () => boolean
   /** What lives of it now; its leader stands for all of them where nothing can be searched. */
@@ -132,6 +134,7 @@ export const end = Effect.fnUntraced(function* (group: Group, grace: Duration.Du
 /** Ends the group, and frees everything that this process holds of it. */
 export const close: (group: Group, grace: Duration.Duration) => Effect.Effect<void> = Effect.fnUntraced(
   function* (group, grace) {
+    group.flow()
     const left = yield* end(group, grace)
     if (left.length === 0) yield* Deferred.await(group.exit)
     yield* until(group.isClosed, drain)
@@ -174,8 +177,6 @@ const groupOf = (
   pgid: number,
   exit: Deferred.Deferred<ExitStatus>
 ): Group => {
-  const stdout = Tail.make(plan.outputCap)
-  const stderr = Tail.make(plan.outputCap)
   let searched = ProcessTable.isReadable(plan.proc)
   const wanted = { pgid, mark: `DAYBOOK_CALL=${plan.mark}`, guardMark: `DAYBOOK_GUARD=${plan.mark}` }
   // the third pipe is one of ours to write to; a guard that died first is told by `exit`
@@ -184,23 +185,12 @@ const groupOf = (
   let left: ReadonlyArray<number> | undefined
   let released = false
   // not the child's own `close`: that waits for our line as well, which the guard holds
-  let open = 2
-  const onClose = () => {
-    open--
-  }
-  child.stdout
-    ?.on("data", stdout.push)
-    .on("error", () => {})
-    .once("close", onClose)
-  child.stderr
-    ?.on("data", stderr.push)
-    .on("error", () => {})
-    .once("close", onClose)
+  const { stderr, stdout } = plan
+  if (child.stdout !== null) stdout.listen(child.stdout)
+  if (child.stderr !== null) stderr.listen(child.stderr)
   line.on("error", () => {})
   return {
     pgid,
-    stdout,
-    stderr,
     exit,
     isSearched: () => searched,
     release: (started) => {
@@ -212,7 +202,11 @@ const groupOf = (
     dismiss: () => {
       line.write("\n")
     },
-    isClosed: () => open === 0,
+    flow: () => {
+      stdout.flow()
+      stderr.flow()
+    },
+    isClosed: () => stdout.isClosed() && stderr.isClosed(),
     living: () => {
       try {
         if (searched) return ProcessTable.find(plan.proc, { ...wanted, since })

@@ -24,6 +24,7 @@ import type { SessionState } from "../domain/SessionState.ts"
 import type { Session } from "../session/Session.ts"
 import { AgentLoop, type Settings } from "../settings/Settings.ts"
 import type { Pipeline } from "./Pipeline.ts"
+import * as Preview from "./Preview.ts"
 import * as ToolCall from "./ToolCall.ts"
 import type { Tools } from "./Tools.ts"
 
@@ -55,15 +56,22 @@ const hostOf = (
     )
 })
 
+/** How much of an interrupted call's output is kept, in bytes: all that `bash` has to say, and of anything else its ends. */
+const maxPartialOutput = 136_000
+
 /** How a call came out that was interrupted: never begun, or cut with whatever output it had (R4). */
 const interruptedOutcome = (notes: ToolCall.CallNotes): Effect.Effect<ToolOutcome> =>
   Effect.gen(function* () {
     if (!(yield* notes.started)) return Results.abortedBeforeDispatch
     const output = yield* notes.partialOutput
     const message = "Error: tool call aborted"
+    const shown =
+      Preview.sizeOf(output) <= maxPartialOutput
+        ? Option.some(output)
+        : Preview.make(output, maxPartialOutput, (left) => `[${left} bytes of it are left out here]`)
     return Results.failure(
       "TOOL_ABORTED",
-      output === "" ? message : `${message}. Its output until then:\n${output}`,
+      output === "" ? message : `${message}. Its output until then:\n${Option.getOrElse(shown, () => "")}`,
       "AbortError"
     )
   })

@@ -18,6 +18,10 @@ export interface View {
 /** The last bytes of a stream that is still being written to. */
 export interface Tail {
   readonly push: (bytes: Uint8Array) => void
+  /** The bytes of the whole stream so far. */
+  readonly total: () => number
+  /** A copy of those that it keeps. */
+  readonly bytes: () => Uint8Array
   /** The tail as it is now. A character of which only a part has come yet is left out, unless the stream has ended. */
   readonly view: (ended: boolean) => View
 }
@@ -27,18 +31,21 @@ export const make = (cap: number): Tail => {
   // a ring: the byte at place n of the stream lies at n modulo cap
   const ring = new Uint8Array(cap)
   let total = 0
+  const kept = () =>
+    total <= cap ? ring.slice(0, total) : concat(ring.subarray(total % cap), ring.subarray(0, total % cap))
   return {
+    total: () => total,
+    bytes: kept,
     push: (bytes) => {
-      const kept = bytes.subarray(Math.max(0, bytes.length - cap))
-      const at = (total + bytes.length - kept.length) % cap
-      const first = kept.subarray(0, cap - at)
+      const last = bytes.subarray(Math.max(0, bytes.length - cap))
+      const at = (total + bytes.length - last.length) % cap
+      const first = last.subarray(0, cap - at)
       ring.set(first, at)
-      ring.set(kept.subarray(first.length), 0)
+      ring.set(last.subarray(first.length), 0)
       total += bytes.length
     },
     view: (ended) => {
-      const end = total % cap
-      const bytes = total <= cap ? ring.subarray(0, total) : concat(ring.subarray(end), ring.subarray(0, end))
+      const bytes = kept()
       const start = total <= cap ? 0 : characterStart(bytes)
       const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start), { stream: !ended })
       return { text: wellFormed(text), total, cut: total - bytes.length + start }

@@ -87,6 +87,18 @@ export const layer = <T extends Record<string, Tool.Any>>(
     })
   )
 
+/** The tools of two registries in one, sorted by name. Of two with one name that of the second is meant. */
+export const merge = <E, R, E2, R2>(
+  self: Layer.Layer<Tools, E, R>,
+  that: Layer.Layer<Tools, E2, R2>
+): Layer.Layer<Tools, E | E2, R | R2> =>
+  Layer.zipWith(self, that, (first, second) => {
+    const [a, b] = [Context.get(first, Tools), Context.get(second, Tools)]
+    const kept = shownOf(a).filter((tool) => !b.registered.includes(nameOf(tool)))
+    const registered = new Set([...a.registered, ...b.registered])
+    return Context.make(Tools, arranged([...kept, ...shownOf(b)].toSorted(byName), [...registered].toSorted()))
+  })
+
 /** Only these tools are seen and run. */
 export const only = (...names: ReadonlyArray<string>) =>
   changed(names, (tools) => tools.filter((tool) => names.includes(nameOf(tool))))
@@ -130,15 +142,18 @@ const arranged = (
   }
 }
 
+const shownOf = ({ find, specs }: Context.Tag.Service<Tools>): ReadonlyArray<RegisteredTool> =>
+  specs.flatMap((spec) => Option.toArray(find(spec.name)))
+
 const changed =
   (names: ReadonlyArray<string>, change: (tools: ReadonlyArray<RegisteredTool>) => ReadonlyArray<RegisteredTool>) =>
   <E, R>(self: Layer.Layer<Tools, E, R>): Layer.Layer<Tools, E | ToolNotRegistered, R> =>
     Layer.flatMap(self, (context) => {
-      const { find, registered, specs } = Context.get(context, Tools)
+      const tools = Context.get(context, Tools)
+      const { registered } = tools
       const unknown = names.find((name) => !registered.includes(name))
       if (unknown !== undefined) return Layer.fail(new ToolNotRegistered({ name: unknown, registered }))
-      const shown = specs.flatMap((spec) => Option.toArray(find(spec.name)))
-      return Layer.succeedContext(Context.add(context, Tools, arranged(change(shown), registered)))
+      return Layer.succeedContext(Context.add(context, Tools, arranged(change(shownOf(tools)), registered)))
     })
 
 /** What every provider takes as the name of a tool. */

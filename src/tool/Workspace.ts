@@ -58,10 +58,20 @@ export class Workspace extends Context.Tag("daybook/tool/Workspace")<
     readonly root: string
     /** Where a path leads, relative to the root; the file itself and folders above it need not exist yet. */
     readonly resolve: (path: string) => Effect.Effect<string, OutsideWorkspace | ReservedPath | UnresolvedPath>
+    /** Which paths are kept from the tools now: a check of paths as `resolve` gives them. */
+    readonly reserved: Effect.Effect<(target: string) => boolean>
   }
 >() {}
 
-const make = Effect.fnUntraced(function* (folder: string, reserved: ReadonlyArray<string>) {
+/** What a workspace keeps from the tools. */
+export interface Kept {
+  /** Files and folders: a database with what lies beside it under its name, a folder with all in it. */
+  readonly reserved?: ReadonlyArray<string>
+  /** What lies in one of these and may be used all the same. */
+  readonly except?: ReadonlyArray<string>
+}
+
+const make = Effect.fnUntraced(function* (folder: string, { except = [], reserved = [] }: Kept) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const root = yield* Effect.mapError(
@@ -91,31 +101,39 @@ const make = Effect.fnUntraced(function* (folder: string, reserved: ReadonlyArra
   const inside = (target: string): boolean =>
     target === root || target.startsWith(root.endsWith(path.sep) ? root : `${root}${path.sep}`)
 
+  const leadsTo = (given: string) => Effect.orElseSucceed(follow(path.resolve(root, given), maxLinks), () => given)
+
+  // not remembered: a link that comes or goes changes where they lead
+  const isReserved = Effect.gen(function* () {
+    const keptPaths = yield* Effect.forEach(reserved, leadsTo)
+    const free = yield* Effect.forEach(except, leadsTo)
+    return (target: string) =>
+      keptPaths.some(
+        (kept) => isKept(target, kept) && !free.some((open) => isWithin(open, kept) && isWithin(target, open))
+      )
+  })
+
   return Workspace.of({
     root,
+    reserved: isReserved,
     resolve: Effect.fn("Workspace.resolve")(function* (given) {
       const target = yield* Effect.mapError(
         follow(path.resolve(root, given), maxLinks),
         (error) => new UnresolvedPath({ path: given, detail: typeof error === "string" ? error : reasonOf(error) })
       )
       if (!inside(target)) return yield* new OutsideWorkspace({ path: given, workspace: root })
-      for (const kept of reserved)
-        if (isKept(target, yield* Effect.orElseSucceed(follow(path.resolve(root, kept), maxLinks), () => kept)))
-          return yield* new ReservedPath({ path: given })
+      if ((yield* isReserved)(target)) return yield* new ReservedPath({ path: given })
       return target
     })
   })
 })
 
-/**
- * The workspace in that folder. Fails where there is none. `reserved` are files and folders that it keeps from the tools: a
- * database with what lies beside it under its name, a folder with all in it.
- */
+/** The workspace in that folder, but for what is kept from the tools. Fails where there is no such folder. */
 export const layer = (
   folder: string,
-  reserved: ReadonlyArray<string> = []
+  kept: Kept = {}
 ): Layer.Layer<Workspace, WorkspaceNotFound, FileSystem.FileSystem | Path.Path> =>
-  Layer.effect(Workspace, make(folder, reserved))
+  Layer.effect(Workspace, make(folder, kept))
 
 /** Whether the file system refused because nothing is there. */
 export const isMissing = (error: PlatformError): boolean => error._tag === "SystemError" && error.reason === "NotFound"
@@ -138,8 +156,9 @@ export const reasonOf = (error: PlatformError): string => {
 // internal
 
 /** A reserved path itself, what is in it, and what SQLite keeps beside it. */
-const isKept = (target: string, kept: string): boolean =>
-  target === kept || target.startsWith(`${kept}/`) || target.startsWith(`${kept}-`)
+const isKept = (target: string, kept: string): boolean => isWithin(target, kept) || target.startsWith(`${kept}-`)
+
+const isWithin = (target: string, folder: string): boolean => target === folder || target.startsWith(`${folder}/`)
 
 /** As many as Linux follows. */
 const maxLinks = 40

@@ -63,29 +63,31 @@ const agents = (seen: (state: SessionState) => SessionState = (state) => state) 
 const prompt = (agent: Agent, text: string) => Effect.zipRight(agent.followup(text), agent.idle)
 
 describe("a step", () => {
-  it.scoped("law 1 W04: a request that is not what the log says is not sent, and the turn is an error", () =>
-    Effect.gen(function* () {
-      let isForged = false
-      // the first message reads otherwise than when its step closed
-      const { log, open, requests } = yield* agents((state) => {
-        const [first, ...rest] = Chunk.toReadonlyArray(state.transcript.spans)
-        if (!isForged || first === undefined) return state
-        const messages = first.messages.map((message) => ({ ...message, content: [text("forged")] }))
-        // only texts were changed
-        const forged = { ...first, messages: messages as typeof first.messages }
-        return { ...state, transcript: { spans: Chunk.fromIterable([forged, ...rest]) } }
+  it.scoped(
+    "law 1 W04 H03: a request that is not what the log says reaches no model, whatever stands in its place; the turn is an error",
+    () =>
+      Effect.gen(function* () {
+        let isForged = false
+        // the first message reads otherwise than when its step closed
+        const { log, open, requests } = yield* agents((state) => {
+          const [first, ...rest] = Chunk.toReadonlyArray(state.transcript.spans)
+          if (!isForged || first === undefined) return state
+          const messages = first.messages.map((message) => ({ ...message, content: [text("forged")] }))
+          // only texts were changed
+          const forged = { ...first, messages: messages as typeof first.messages }
+          return { ...state, transcript: { spans: Chunk.fromIterable([forged, ...rest]) } }
+        })
+        const agent = yield* open(id, { ...where, config: World.config })
+        yield* prompt(agent, "one")
+        yield* prompt(agent, "two")
+        assert.strictEqual(requests.length, 2)
+        isForged = true
+        const report = yield* prompt(agent, "three")
+        assert.strictEqual(requests.length, 2)
+        const ending = Option.getOrThrow(report.last).ending
+        assert.include(ending.kind === "error" ? ending.error.message : "", "not what the log derives")
+        assert.match(World.shorthand(yield* log), /S<1 UM S>1 T>\(error\)$/)
       })
-      const agent = yield* open(id, { ...where, config: World.config })
-      yield* prompt(agent, "one")
-      yield* prompt(agent, "two")
-      assert.strictEqual(requests.length, 2)
-      isForged = true
-      const report = yield* prompt(agent, "three")
-      assert.strictEqual(requests.length, 2)
-      const ending = Option.getOrThrow(report.last).ending
-      assert.include(ending.kind === "error" ? ending.error.message : "", "not what the log derives")
-      assert.match(World.shorthand(yield* log), /S<1 UM S>1 T>\(error\)$/)
-    })
   )
 
   it.scoped("P07 H09: without options the first request after a restore has the route of the restored log", () =>

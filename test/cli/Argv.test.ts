@@ -9,11 +9,17 @@ const problem = (...given: ReadonlyArray<string>) => Either.getOrThrow(Either.fl
 
 describe("Argv", () => {
   it("knows the options of each command from the command itself", () => {
-    assert.deepStrictEqual([...grammar.commands.keys()], ["events", "run", "sessions", "show"])
+    assert.deepStrictEqual([...grammar.commands.keys()], ["events", "request", "run", "sessions", "show", "verify"])
     assert.deepStrictEqual(grammar.commands.get("run")?.args, ["PROMPT"])
     assert.strictEqual(grammar.commands.get("run")?.options.get("--session"), "value")
     assert.strictEqual(grammar.commands.get("run")?.options.get("--yes"), "switch")
     assert.strictEqual(grammar.root.options.get("--db"), "value")
+    assert.deepStrictEqual(
+      [grammar.commands.get("verify")?.args, grammar.commands.get("verify")?.required],
+      [["ID"], 0]
+    )
+    assert.deepStrictEqual(words("verify"), ["verify"])
+    assert.include(problem("verify", "a", "b"), '"b" is one word too many')
   })
 
   it("joins an option with its value, also where that is a command's name or begins with a dash", () => {
@@ -29,6 +35,22 @@ describe("Argv", () => {
     assert.deepStrictEqual(words("run", "-1 + 2"), ["run", "-1 + 2"])
     assert.deepStrictEqual(words("run", "--yes", "--", "--db"), ["run", "--yes", "--", "--db"])
     assert.deepStrictEqual(words("run", ""), ["run", ""])
+  })
+
+  it("carries a value that begins or ends with white space, or holds a line break, past what would change it", () => {
+    assert.deepStrictEqual(words("sessions", "--db", "x.db "), ["sessions", "--db", "\0x.db \0"])
+    assert.deepStrictEqual(words("sessions", "--db=\nx.db"), ["sessions", "--db", "\0\nx.db\0"])
+    assert.deepStrictEqual(words("sessions", "--db", " "), ["sessions", "--db", "\0 \0"])
+    assert.deepStrictEqual(words("sessions", "--db", "a\nb"), ["sessions", "--db", "\0a\nb\0"])
+    assert.deepStrictEqual(words("sessions", "--db", "a b"), ["sessions", "--db=a b"])
+  })
+
+  it("has no wizard, and completions for the shells that there are", () => {
+    assert.include(problem("--wizard"), "there is no option --wizard")
+    assert.include(problem("run", "--wizard", "x"), "there is no option --wizard")
+    assert.include(problem("--completions", "basic"), "--completions takes sh, bash, fish, zsh.")
+    assert.include(problem("--completions="), "--completions takes sh, bash, fish, zsh.")
+    assert.deepStrictEqual(words("--completions", "bash"), ["--completions", "bash"])
   })
 
   it("lets --help and its like through, whatever else is said", () => {
@@ -49,7 +71,10 @@ describe("Argv", () => {
   it("counts arguments and knows the commands", () => {
     assert.include(problem(), "a command is missing")
     assert.include(problem("--db", "x"), "a command is missing")
-    assert.include(problem("chat"), 'there is no command "chat". The commands are: events, run, sessions, show.')
+    assert.include(
+      problem("chat"),
+      'there is no command "chat". The commands are: events, request, run, sessions, show, verify.'
+    )
     assert.include(problem("run"), "run needs PROMPT")
     assert.include(problem("run", "do", "this"), '"this" is one word too many')
     assert.include(problem("run", "do", "--", "this"), '"this" is one word too many')

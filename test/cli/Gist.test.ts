@@ -1,10 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { json, line } from "../../src/cli/Gist.ts"
 import { heading, row, json as sessionJson } from "../../src/cli/Sessions.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
+import { wellFormedValue } from "../../src/internal/Json.ts"
 import type { SessionRecord } from "../../src/journal/Journal.ts"
 import * as Facts from "../support/Facts.ts"
+import * as Inside from "../support/Inside.ts"
 import { sampleLogs } from "../support/Logs.ts"
 
 describe("Gist", () => {
@@ -14,6 +17,17 @@ describe("Gist", () => {
     for (const log of sampleLogs(15, 11))
       for (const stored of log) assert.deepStrictEqual(JSON.parse(json(stored)), JSON.parse(JSON.stringify(stored)))
   })
+
+  it.scoped("prints an event that was just committed and the one that the journal gives as the same line", () =>
+    Effect.gen(function* () {
+      const all = Object.fromEntries(sampleLogs(20, 77, 400).map((log, index) => [`s${index}`, wellFormedValue(log)]))
+      const journal = yield* Inside.journalOf(all)
+      for (const [name, events] of Object.entries(all)) {
+        const stored = yield* Effect.orDie(journal.read(SessionId.make(name), { from: 0, limit: 100_000 }))
+        assert.deepStrictEqual(stored.map(json), events.map(json))
+      }
+    })
+  )
 
   it("prints an event of a newer version in its own form", () => {
     const data = { type: "later/kind", data: { x: 1 } }

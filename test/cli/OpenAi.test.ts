@@ -6,13 +6,11 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import type { StoredEvent } from "../../src/domain/Event.ts"
-import * as SessionState from "../../src/domain/SessionState.ts"
+import type { ChatRequest } from "../../src/domain/Request.ts"
 import { deepseek, openai } from "../../src/model/OpenAi.ts"
 import { body, type Profile } from "../../src/model/OpenAiWire.ts"
 import * as ChatServer from "../support/ChatServer.ts"
 import { folder, lines, log, type Options, run, start } from "../support/Cli.ts"
-import { stateOf } from "../support/Facts.ts"
 import { eventually } from "../support/processes.ts"
 
 const sample = fileURLToPath(new URL("../../scratchpad/report", import.meta.url))
@@ -24,14 +22,20 @@ const key = "sk-this-is-never-shown-0123456789"
 /** Nobody's own keys: the environment of whoever runs the tests is passed on. */
 const env = { OPENAI_API_KEY: "", DEEPSEEK_API_KEY: "" }
 
-/** The bodies that a stored log says were sent: each request as it is derived right before its answer began. */
-const derivedBodies = (events: ReadonlyArray<StoredEvent>, profile: Profile): ReadonlyArray<string> =>
-  events.flatMap((event, seq) => {
-    const begins = event.type === "assistant/chunk" || event.type === "assistant/message"
-    const before = events[seq - 1]?.type
-    if (!begins || before === "assistant/chunk") return []
-    const request = SessionState.deriveRequest(stateOf(events.slice(0, seq)))
-    return request?.config.provider === profile.provider ? [body(request, profile)] : []
+/** The bodies that a stored log says were sent: each request as `daybook request` derives it right before its answer began. */
+const derivedBodies = (id: string, profile: Profile, options: Options): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.gen(function* () {
+    const events = yield* log(id, options)
+    const began = events.filter(
+      ({ seq, type }) =>
+        (type === "assistant/chunk" || type === "assistant/message") && events[seq - 1]?.type !== "assistant/chunk"
+    )
+    const requests = yield* Effect.forEach(began, ({ seq }) => run(["request", id, "--at", String(seq)], options))
+    return requests.flatMap(({ stderr, stdout }) => {
+      assert.strictEqual(stderr, "")
+      const request: ChatRequest = JSON.parse(stdout)
+      return request.config.provider === profile.provider ? [body(request, profile)] : []
+    })
   })
 
 const received = (server: ChatServer.ChatServer) => server.received.map((request) => request.body)
@@ -71,7 +75,7 @@ describe("run --model openai/NAME", () => {
         assert.strictEqual(processes.length, 3)
         assert.isBelow(Math.max(...processes), settled?.seq ?? 0)
         assert.strictEqual(server.received.length, 3)
-        assert.deepStrictEqual(received(server), derivedBodies(events, openai))
+        assert.deepStrictEqual(received(server), yield* derivedBodies("s", openai, options))
         // the suites really ran
         assert.match(server.received[1]?.body ?? "", /the shares of 10\.00 among 3 people must add up/)
         assert.notInclude(`${result.stdout}${result.stderr}${JSON.stringify(events)}`, key)
@@ -108,7 +112,7 @@ describe("run --model openai/NAME", () => {
 
         assert.deepStrictEqual(refused(server), [])
         const events = yield* log("s", options)
-        assert.deepStrictEqual(received(server), derivedBodies(events, openai))
+        assert.deepStrictEqual(received(server), yield* derivedBodies("s", openai, options))
         const providers = events.flatMap((event) =>
           event.type === "request/header" ? [event.data.config.provider] : []
         )
@@ -215,7 +219,7 @@ describe("run --model deepseek/NAME", () => {
         const second = yield* run([...words, "Thanks"], options)
         assert.deepStrictEqual([first.stdout, second.stdout], ["Done.\n", "Bye.\n"], first.stderr + second.stderr)
         assert.deepStrictEqual(refused(server), [])
-        assert.deepStrictEqual(received(server), derivedBodies(yield* log("s", options), deepseek))
+        assert.deepStrictEqual(received(server), yield* derivedBodies("s", deepseek, options))
       }),
     patience
   )

@@ -135,7 +135,10 @@ describe("bad input gets one line and the right exit code, and changes nothing",
           code: 2,
           says: /no model "x".*: offline\./
         })
-        yield* refused(cwd, ["chat", ...sound], { code: 2, says: /no command "chat".*: events, run, sessions, show\./ })
+        yield* refused(cwd, ["chat", ...sound], {
+          code: 2,
+          says: /no command "chat".*: events, request, run, sessions, show, verify\./
+        })
         yield* refused(cwd, [], { code: 2, says: /a command is missing/ })
         yield* refused(cwd, ["run", ...sound, "--verbose", "x"], { code: 2, says: /no option --verbose/ })
         yield* refused(cwd, ["run", ...sound, "--verbose"], { code: 2, says: /no option --verbose/ })
@@ -328,6 +331,26 @@ describe("run", () => {
 
 describe("places", () => {
   it.scopedLive(
+    "takes white space in a name for part of it, and never opens another file in its place",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        yield* run(["run", "--session", "spaced", "--db", " spaced.db", "Say hello"], { cwd })
+        assert.include((yield* run(["sessions", "--db= spaced.db"], { cwd })).stdout, "spaced")
+        for (const name of ["own.db ", "own.db\n"]) {
+          const { code, stderr } = yield* run(["run", "--session", "spaced", "--db", name, "Say hello"], { cwd })
+          assert.strictEqual(code, 1)
+          assert.match(stderr, /its name ends with white space/)
+        }
+        assert.deepStrictEqual(namesIn(cwd), [" spaced.db"])
+        mkdirSync(join(cwd, "w "))
+        yield* run(["run", "--workspace", "w ", "--session", "w", "Write there.txt: hello"], { cwd })
+        assert.isTrue(existsSync(join(cwd, "w /there.txt")))
+      }),
+    patience
+  )
+
+  it.scopedLive(
     "takes --db and --workspace before and after the command, its own first, then the root's, then DAYBOOK_DB",
     () =>
       Effect.gen(function* () {
@@ -435,7 +458,7 @@ describe("reading", () => {
         assert.deepStrictEqual([beyond.code, beyond.stdout, beyond.stderr], [0, "", ""])
         const plain = yield* run(["events", "there", ...sound], { cwd })
         assert.strictEqual(lines(plain.stdout).length, all.length)
-        for (const command of ["events there", "show there", "sessions", "run --help"]) {
+        for (const command of ["events there", "show there", "sessions", "run --help", "request there", "verify"]) {
           const cut = yield* shell(`${shellWords()} ${command} --db sound.db | head -1; exit \${PIPESTATUS[0]}`, {
             cwd
           })
@@ -491,6 +514,12 @@ describe("help", () => {
         assert.match(stdout, /--yes is\s+accepted; in this version every call is allowed anyway/)
         assert.notInclude(stdout, "\u001b")
         assert.deepStrictEqual(readdirSync(cwd), [])
+        // nothing of what the library says of every option
+        for (const word of ["", "run", "events", "show", "sessions", "request", "verify"]) {
+          const help = yield* run([...lines(word), "--help"], { cwd })
+          assert.match(help.stdout, new RegExp(`^\\$ daybook ${word}`, "m"))
+          assert.notMatch(help.stdout, /user-defined|true or false|setting is optional| $/m)
+        }
       })
   )
 

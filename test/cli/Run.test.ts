@@ -1,75 +1,23 @@
-/**
- * `run` in this process: the real command line and the real loop, with a scripted model where the program has a real one.
- */
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import * as NodeContext from "@effect/platform-node/NodeContext"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
-import * as Option from "effect/Option"
-import * as Stream from "effect/Stream"
-import { Agents } from "../../src/agent/Agents.ts"
+import type { Agents } from "../../src/agent/Agents.ts"
 import type * as Hooks from "../../src/agent/Hooks.ts"
-import { Composition } from "../../src/cli/Composition.ts"
-import * as Daybook from "../../src/cli/Daybook.ts"
-import { Shutdown } from "../../src/cli/Shutdown.ts"
-import { Stdio } from "../../src/cli/Stdio.ts"
+import { OutputClosed } from "../../src/cli/Stdio.ts"
 import { SessionOwned } from "../../src/domain/Errors.ts"
-import { Journal } from "../../src/journal/Journal.ts"
 import { call, fail, say, send } from "../../src/model/ScriptedModel.ts"
 import * as ToolHooks from "../../src/tool/ToolHooks.ts"
+import * as Inside from "../support/Inside.ts"
 import * as World from "../support/World.ts"
-
-const folder = Effect.acquireRelease(
-  Effect.sync(() => mkdtempSync(join(tmpdir(), "daybook-run-"))),
-  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
-)
 
 /** Runs the program in a world, as one whose agents and journal are that world's. */
 const daybook = (world: World.World, agents: Partial<Context.Tag.Service<Agents>>, ...words: ReadonlyArray<string>) =>
   Effect.gen(function* () {
-    const workspace = yield* folder
-    const seen: { code: number | undefined; stdout: string; stderr: string } = {
-      code: undefined,
-      stdout: "",
-      stderr: ""
-    }
-    const writing = (stream: "stdout" | "stderr") => (text: string) =>
-      Effect.sync(() => {
-        seen[stream] += text
-      })
+    const workspace = yield* Inside.folder
     const opened = { open: () => world.open({ cwd: workspace }), ...agents }
-    const context = Context.make(Agents, opened).pipe(Context.add(Journal, world.journal))
-    const composition = Layer.succeed(Composition, {
-      reading: () => Layer.succeed(Journal, world.journal),
-      agents: () => Layer.succeedContext(context)
-    })
-    const stdio = Layer.succeed(Stdio, {
-      input: Stream.empty,
-      out: writing("stdout"),
-      err: writing("stderr"),
-      outIsTerminal: false,
-      errIsTerminal: false,
-      columns: Effect.succeed(0)
-    })
-    const shutdown = Layer.succeed(Shutdown, {
-      endWith: (code) =>
-        Effect.sync(() => {
-          seen.code = code
-        }),
-      signal: Effect.succeed(Option.none()),
-      waitingFor: () => Effect.void
-    })
-    yield* Effect.provide(
-      Daybook.main([...words, "--workspace", workspace, "--db", join(workspace, "x.db")]),
-      Layer.mergeAll(composition, stdio, shutdown, NodeContext.layer)
-    )
-    return seen
+    return yield* Inside.run({ journal: world.journal, agents: opened, workspace }, ...words)
   })
 
 const run = (world: World.World, prompt: string) => daybook(world, {}, "run", "--session", "world", prompt)
@@ -86,6 +34,48 @@ describe("daybook run", () => {
       assert.strictEqual(code, 0)
       assert.strictEqual(stdout, "All is well.\n")
       assert.match(stderr, /^call {4}look id: a\nok {6}look id: a {2}\d+\.\d s\n$/)
+    })
+  )
+
+  it.scoped("with --json prints each event as it commits, exactly as events --json prints it, and nothing else", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [call(["look", { id: "a" }]), say("All is well."), say("Still.")] })
+      const first = yield* run(world, "Look")
+      assert.strictEqual(first.stdout, "All is well.\n")
+      const { head } = yield* Effect.orDie(world.journal.find(World.id))
+      const { code, stderr, stdout } = yield* daybook(world, {}, "run", "--session", "world", "--json", "Look again")
+      assert.strictEqual(code, 0)
+      assert.notInclude(stderr, "Still.")
+      const printed = yield* daybook(world, {}, "events", "world", "--json", "--from", String(head))
+      assert.strictEqual(stdout, printed.stdout)
+      assert.match(stdout.trimEnd().split("\n").at(-1) ?? "", /"type":"turn\/end"/)
+    })
+  )
+
+  it.scoped("with --json tools and states are still on standard error, and exit codes are the same", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [call(["look", { id: "a" }]), [fail("AUTHENTICATION", "no key")]] })
+      const { code, stderr, stdout } = yield* daybook(world, {}, "run", "--session", "world", "--json", "Look")
+      assert.strictEqual(code, 1)
+      assert.match(
+        stderr,
+        /^call {4}look id: a\nok {6}look id: a .*\ndaybook: turn 1 failed \(AUTHENTICATION\): no key\n/
+      )
+      for (const line of stdout.trimEnd().split("\n")) assert.match(line, /^\{"seq":\d+,"time":\d+,"type":"/)
+    })
+  )
+
+  it.scoped("with --json a reader that goes away ends nothing: the turn completes, and is stored", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [call(["look", { id: "a" }]), say("All is well.")] })
+      const services = {
+        journal: world.journal,
+        agents: { open: () => world.open() },
+        onOut: new OutputClosed({ cause: "EPIPE" })
+      }
+      const { code } = yield* Inside.run(services, "run", "--session", "world", "--json", "Look")
+      assert.strictEqual(code, 0)
+      assert.match(yield* world.shorthand, /T>\(completed\)$/)
     })
   )
 

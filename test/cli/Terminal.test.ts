@@ -2,10 +2,14 @@
  * The program on a terminal: the lines of running tools.
  */
 import { execFileSync } from "node:child_process"
+import { cpSync } from "node:fs"
+import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { folder, shell, shellWords } from "../support/Cli.ts"
 import { onScreen } from "../support/TerminalScreen.ts"
+
+const sample = fileURLToPath(new URL("../../scratchpad/report", import.meta.url))
 
 /** A terminal for a command: `script` of util-linux, which knows `-qec`. */
 const hasScript = (): boolean => {
@@ -16,18 +20,28 @@ const hasScript = (): boolean => {
   }
 }
 
-describe("on a terminal", () => {
+/** Runs the program on a terminal of its own; what it wrote there. */
+const onTerminal = (
+  words: string,
+  options: { readonly cwd: string; readonly rows?: number; readonly env?: Readonly<Record<string, string>> }
+) => {
+  const inner = `stty cols 60 rows ${options.rows ?? 24}; ${shellWords()} ${words}`
+  return shell(`script -qec "${inner.replaceAll('"', '\\"')}" /dev/null`, {
+    cwd: options.cwd,
+    env: { TERM: "xterm", NO_COLOR: "", ...options.env }
+  })
+}
+
+const escapes = (output: string): ReadonlyArray<string> =>
+  [...output.matchAll(/\u001b\[[\d;?]*[A-Za-z]/g)].map(([token]) => token)
+
+describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has it)", () => {
   it.scopedLive(
     "a line per running tool is drawn in place, and gone when the tool is done",
-    (context) =>
+    () =>
       Effect.gen(function* () {
-        if (!hasScript()) {
-          console.log("skipped: there is no `script` of util-linux to make a terminal with")
-          return context.skip()
-        }
         const cwd = yield* folder
-        const inner = `stty cols 60; ${shellWords()} run 'Run \\\`sleep 1; echo done\\\`, then say bye'`
-        const { code, stdout } = yield* shell(`script -qec "${inner.replaceAll('"', '\\"')}" /dev/null`, { cwd })
+        const { code, stdout } = yield* onTerminal("run 'Run \\`sleep 1; echo done\\`, then say bye'", { cwd })
         assert.strictEqual(code, 0, stdout)
         const times = [...stdout.matchAll(/ {2}(\d\.\d) s {2}bash sleep 1; echo done\r\n/g)].map((match) =>
           Number(match[1])
@@ -37,6 +51,7 @@ describe("on a terminal", () => {
           times,
           times.toSorted((a, b) => a - b)
         )
+        assert.include(stdout, "\u001b[32mok\u001b[39m")
         // what stays, once the terminal has obeyed: nothing of the live lines
         const screen = onScreen(stdout)
         assert.deepStrictEqual(
@@ -47,4 +62,41 @@ describe("on a terminal", () => {
       }),
     120_000
   )
+
+  it.scopedLive(
+    "on a low one the live lines never reach above its top, and all are gone at the end",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        cpSync(sample, cwd, { recursive: true })
+        const rows = 3
+        const { code, stdout } = yield* onTerminal("run 'Run the tests in a, b and c, then write report.md'", {
+          cwd,
+          rows
+        })
+        assert.strictEqual(code, 0, stdout)
+        const ups = escapes(stdout).filter((token) => token.endsWith("A"))
+        assert.isNotEmpty(ups)
+        for (const up of ups) assert.isBelow(Number(/\d+/.exec(up)?.[0]), rows)
+        assert.include(stdout, "  and 2 more")
+        assert.isEmpty(onScreen(stdout).filter((line) => /^ {2}\d+\.\d s|and \d more/.test(line)))
+      }),
+    120_000
+  )
+
+  for (const env of [{ TERM: "dumb" }, { NO_COLOR: "1" }])
+    it.scopedLive(
+      `with ${Object.entries(env).join().replace(",", "=")} no escape sequence is written`,
+      () =>
+        Effect.gen(function* () {
+          const cwd = yield* folder
+          const { code, stdout } = yield* onTerminal("run 'Run \\`sleep 0.3; echo done\\`, then say bye'", { cwd, env })
+          assert.strictEqual(code, 0, stdout)
+          assert.deepStrictEqual(escapes(stdout), [])
+          assert.match(stdout, /^call {4}bash sleep 0\.3; echo done\r\nok {6}bash sleep/m)
+          const { stdout: listed } = yield* onTerminal("sessions", { cwd, env })
+          assert.deepStrictEqual(escapes(listed), [])
+        }),
+      120_000
+    )
 })

@@ -74,8 +74,8 @@ describe("texts by reference", () => {
         const journal = yield* inMemory(stored([], 1))
         let folded = SessionState.initial()
         for (const event of log) {
-          yield* journal.append([{ id, head: event.seq, epoch: 0, events: [event], summary: noSummary }])
           folded = Either.getOrThrow(SessionState.apply(folded, event))
+          yield* journal.append([{ id, head: event.seq, epoch: 0, events: [event], summary: folded.summary }])
           assert.strictEqual(told(yield* load(journal, yield* journal.find(id))), told(folded))
         }
       }
@@ -89,8 +89,8 @@ describe("texts by reference", () => {
         const rest = log.filter((event) => event.type !== "assistant/chunk")
         for (const from of [0, 1, Math.floor(log.length / 2), log.length, log.length + 5]) {
           const due = rest.filter((event) => event.seq >= from)
-          assert.deepStrictEqual(yield* journal.outline(id, { from, limit: log.length + 1 }), due)
-          assert.deepStrictEqual(yield* journal.outline(id, { from, limit: 3 }), due.slice(0, 3))
+          assert.deepStrictEqual(yield* journal.outline(id, { from, limit: log.length + 1, hidden: [] }), due)
+          assert.deepStrictEqual(yield* journal.outline(id, { from, limit: 3, hidden: [] }), due.slice(0, 3))
         }
       }
     })

@@ -6,6 +6,7 @@ import Database from "better-sqlite3"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { JournalError } from "../../src/domain/Errors.ts"
+import { latest } from "../../src/journal/Migrations.ts"
 import { batch, chunks, failureOf, header, id, noSummary, owner } from "../contract/journal.ts"
 import { contents, file, folder, meddle, opened, openedBelow, openedReadonly, program, spawned } from "./support.ts"
 
@@ -48,7 +49,7 @@ describe("a file that is opened", () => {
         busy_timeout: 0,
         journal_size_limit: 8_388_608,
         application_id: 0x4479626b,
-        user_version: 1
+        user_version: latest
       }
       for (const _ of ["new", "again", "and again"])
         yield* Effect.scoped(
@@ -156,7 +157,7 @@ describe("a file that is not ours stays byte for byte as it was", () => {
   it.scoped("O-N3: a journal of a newer or an older version", () =>
     Effect.gen(function* () {
       for (const [version, kind] of [
-        [2, "newer"],
+        [latest + 1, "newer"],
         [99, "newer"],
         [0, "older"],
         [-1, "older"]
@@ -165,6 +166,25 @@ describe("a file that is not ours stays byte for byte as it was", () => {
         meddle(filename, (database) => database.pragma(`user_version = ${version}`))
         yield* refused(filename, kind)
       }
+    })
+  )
+
+  it.scoped("a journal of version 1 is read once it was opened for writing, with all that was in it", () =>
+    Effect.gen(function* () {
+      const filename = yield* written
+      meddle(filename, (database) => {
+        database.exec("ALTER TABLE session DROP COLUMN hidden")
+        database.pragma("user_version = 1")
+      })
+      assert.strictEqual(kindOf(yield* failureOf(openedReadonly(filename))), "older")
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const journal = yield* opened(filename)
+          assert.strictEqual((yield* journal.find(id)).head, 50)
+          assert.deepStrictEqual(yield* journal.read(id, { from: 0, limit: 100 }), chunks(0, 50))
+        })
+      )
+      assert.strictEqual((yield* (yield* openedReadonly(filename)).find(id)).head, 50)
     })
   )
 

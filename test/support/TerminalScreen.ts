@@ -1,10 +1,11 @@
 /**
- * What a terminal shows after some output: it obeys line breaks, `cursor up` and `erase below`, and nothing else.
+ * What a terminal shows after some output: it obeys line breaks, `cursor up` and `erase below`, leaves colours out, and knows
+ * nothing else.
  */
 export const onScreen = (output: string): ReadonlyArray<string> => {
   const screen: Array<string> = [""]
   let row = 0
-  for (const [token] of output.matchAll(/\r?\n|\r|\u001b\[\d*[A-Z]|[^\r\n\u001b]+/g)) {
+  for (const [token] of output.replaceAll(/\u001b\[\d*m/g, "").matchAll(/\r?\n|\r|\u001b\[\d*[A-Z]|[^\r\n\u001b]+/g)) {
     if (token.endsWith("\n")) {
       row++
       screen[row] ??= ""

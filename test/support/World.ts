@@ -24,6 +24,7 @@ import { SessionId } from "../../src/domain/Ids.ts"
 import type { ToolCallBlock } from "../../src/domain/Message.ts"
 import { type ChatRequest, canonicalRequest } from "../../src/domain/Request.ts"
 import * as RequestRules from "../../src/domain/RequestRules.ts"
+import * as Verification from "../../src/domain/Verification.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { ChatModel } from "../../src/model/ChatModel.ts"
 import * as ScriptedModel from "../../src/model/ScriptedModel.ts"
@@ -65,6 +66,8 @@ export interface Options {
   /** Instead of scripts: a model of the test's own. Its requests are checked all the same. */
   readonly model?: ChatModel["Type"]
   readonly body?: Body
+  /** Instead of the tools that run `body`. */
+  readonly tools?: Layer.Layer<Tools.Tools>
   readonly hooks?: Partial<Hooks.HookPoints>
   readonly toolHooks?: Partial<ToolHooks.ToolHookPoints>
   readonly approvals?: Approvals.ApprovalPolicy
@@ -158,7 +161,7 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
       ),
       Layer.provideMerge(
         Layer.mergeAll(
-          Layer.provide(Tools.layer(toolkit), handlers),
+          options.tools ?? Layer.provide(Tools.layer(toolkit), handlers),
           ToolHooks.layer(options.toolHooks ?? {}),
           approvals,
           settings,
@@ -175,7 +178,9 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
     yield* Effect.addFinalizer(() =>
       Effect.map(log, (events) => {
         assert.deepStrictEqual(problems, [])
-        if (options.unchecked !== true) assert.deepStrictEqual(naiveLaws(events), [])
+        if (options.unchecked === true) return
+        assert.deepStrictEqual(naiveLaws(events), [])
+        assert.deepStrictEqual(Verification.verify(events), [])
       })
     )
     return {

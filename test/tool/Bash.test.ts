@@ -1,15 +1,37 @@
+import { basename } from "node:path"
+import { SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
+import * as Chunk from "effect/Chunk"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import * as BuiltIn from "../../src/tool/BuiltIn.ts"
+import { type OutputStore, Outputs, OutputUnavailable } from "../../src/tool/Outputs.ts"
 import { Tools } from "../../src/tool/Tools.ts"
 import { eventually, ofGroup } from "../support/processes.ts"
-import { inWorkspace, run, start, textOf } from "./support.ts"
+import { inWorkspace, node, outputs, run, start, textOf } from "./support.ts"
 
 const bash = (command: string, more: object = {}) => run("bash", JSON.stringify({ command, ...more }))
+
+/** The file that a text names for a stream. */
+const fileOf = (text: string, stream: "stdout" | "stderr"): string =>
+  new RegExp(`^\\[${stream} is truncated: .*; the whole of it is in (\\S+)\\]$`, "m").exec(text)?.[1] ?? "no file"
+
+const sizeOf = (pieces: Chunk.Chunk<Uint8Array>): number => Chunk.reduce(pieces, 0, (sum, piece) => sum + piece.length)
+
+/** The files of outputs. */
+const stored = (root: string) =>
+  Effect.flatMap(FileSystem.FileSystem, (fs) =>
+    Effect.map(
+      Effect.orElseSucceed(fs.readDirectory(`${root}/.daybook/outputs/session`), () => []),
+      (names) => names.toSorted()
+    )
+  )
 
 /** What a command that is expected to be a plain result reads like. */
 const shown = (command: string, more: object = {}) =>
@@ -55,25 +77,78 @@ describe("bash", () => {
     )
   )
 
-  it.live(
-    "N07, O-O5: each stream is its last 64,000 bytes, with a note of what is left out; at the cap nothing is",
-    () =>
-      inWorkspace(() =>
+  it.live("N07, O-O5: each stream is its last 64,000 bytes; at the cap nothing is cut, and there is no file", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        const line = "head -c 64000 /dev/zero | tr '\\0' a"
+        assert.strictEqual(
+          yield* shown(`${line}; ${line} >&2`),
+          `${"a".repeat(64_000)}\n[stderr]\n${"a".repeat(64_000)}`
+        )
+        assert.deepStrictEqual(yield* fs.readDirectory(root), [])
+        // one byte more, of one of them
+        const one = yield* shown(`printf x; ${line}; ${line} >&2`)
+        const file = fileOf(one, "stdout")
+        assert.strictEqual(
+          one,
+          `[stdout is truncated: the first 1 of its 64001 bytes are left out; the whole of it is in ${file}]\n` +
+            `${"a".repeat(64_000)}\n[stderr]\n${"a".repeat(64_000)}`
+        )
+        assert.strictEqual(yield* fs.readFileString(`${root}/${file}`), `x${"a".repeat(64_000)}`)
+        assert.strictEqual((yield* stored(root)).length, 1)
+      })
+    )
+  )
+
+  it.live("N07: a longer stream is whole in a private file, which read and search reach; streams have one each", () =>
+    inWorkspace(
+      (root) =>
         Effect.gen(function* () {
-          const line = "head -c 64000 /dev/zero | tr '\\0' a"
-          assert.strictEqual(yield* shown(line), "a".repeat(64_000))
-          const both = yield* shown(`printf xyz; ${line}; (printf XYZ; ${line}) >&2`)
-          const note = (stream: string) => `[${stream} is truncated: the first 3 of its 64003 bytes are left out]\n`
+          const fs = yield* FileSystem.FileSystem
+          const text = yield* shown("seq 1 300000; (echo begin; seq 1 200000) >&2")
+          const out = fileOf(text, "stdout")
+          const numbers = (count: number) => Array.from({ length: count }, (_, i) => `${i + 1}\n`).join("")
+          assert.match(out, /^\.daybook\/outputs\/session\/t1s1c0-stdout-[0-9a-z]+\.txt$/)
+          assert.strictEqual(yield* fs.readFileString(`${root}/${out}`), numbers(300_000))
           assert.strictEqual(
-            both,
-            `${note("stdout")}${"a".repeat(64_000)}\n[stderr]\n${note("stderr")}${"a".repeat(64_000)}`
+            yield* fs.readFileString(`${root}/${fileOf(text, "stderr")}`),
+            `begin\n${numbers(200_000)}`
           )
-          assert.match(
-            yield* shown("yes | head -c 200M"),
-            /^\[stdout is truncated: the first 209651200 of its 209715200 bytes are left out\]\n(y\n){32000}$/
-          )
-        })
-      )
+          const mode = (path: string) => Effect.map(fs.stat(`${root}/${path}`), (info) => info.mode & 0o777)
+          assert.strictEqual(yield* mode(out), 0o600)
+          for (const folder of [".daybook", ".daybook/outputs", ".daybook/outputs/session"])
+            assert.strictEqual(yield* mode(folder), 0o700, folder)
+          // git sees none of it
+          assert.strictEqual(yield* fs.readFileString(`${root}/.daybook/.gitignore`), "*\n")
+
+          const page = JSON.stringify({ path: out, offset: 123_456, limit: 1 })
+          assert.match(textOf(yield* run("read", page)), /^123456\n\[lines/)
+          const found = yield* run("search", JSON.stringify({ path: out, pattern: "^1?23456$" }))
+          assert.strictEqual(textOf(found), `${out}:23456: 23456\n${out}:123456: 123456`)
+          // the rest of that folder stays closed, and a search of everything does not come across old outputs
+          assert.strictEqual((yield* run("list", '{"path":".daybook"}')).error?.name, "ReservedPath")
+          assert.strictEqual(textOf(yield* run("search", '{"pattern":"23456"}')), "[nothing matches]")
+        }),
+      { reserved: [".daybook"], except: [".daybook/outputs"] }
+    )
+  )
+
+  it.live("N07: a stream that is longer than a file may be is a tail alone, says so, and leaves no file", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const text = yield* shown("yes | head -c 100M; yes | head -c 64M >&2")
+        assert.match(
+          text,
+          /^\[stdout is truncated: the first 104793600 of its 104857600 bytes are left out; the whole of it is in no file: it is longer than 67108864 bytes\]\n(y\n){32000}\[stderr\]\n/
+        )
+        assert.deepStrictEqual(yield* stored(root), [basename(fileOf(text, "stderr"))])
+        const { size } = yield* Effect.flatMap(FileSystem.FileSystem, (fs) =>
+          fs.stat(`${root}/${fileOf(text, "stderr")}`)
+        )
+        assert.strictEqual(Number(size), 64 * 1024 * 1024)
+      })
+    )
   )
 
   it.live("W27, O-O1: a cut falls between characters, at each offset", () =>
@@ -88,21 +163,181 @@ describe("bash", () => {
     )
   )
 
-  it.live("W28: output beyond the cap touches no disk, so that a full one ends nothing", () =>
+  it.live("W28: where no file can be written the result is the tail, says why, and no call fails", () =>
+    Effect.gen(function* () {
+      const command = "yes | head -c 1000000; yes | head -c 1000000 >&2; echo end >&2"
+      const expected = (why: string) =>
+        new RegExp(
+          `^\\[stdout is truncated: [^;]*; the whole of it is in no file: ${why}\\]\n(y\n){32000}` +
+            `\\[stderr\\]\n\\[stderr is truncated: [^;]*; the whole of it is in no file: ${why}\\]\n(y\n){31998}end\n$`
+        )
+      // the folder is a file, and one of another's
+      yield* inWorkspace((root) =>
+        Effect.gen(function* () {
+          yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.writeFileString(`${root}/.daybook`, ""))
+          assert.match(yield* shown(command), expected("[^\\]]+"))
+        })
+      )
+      yield* inWorkspace(
+        () => Effect.map(shown(command), (text) => assert.match(text, expected("[^\\]]*journal[^\\]]*"))),
+        {
+          reserved: [".daybook"]
+        }
+      )
+      // a store that fails at once, in the middle, or dies
+      const after = (pieces: number, failure: Effect.Effect<never, OutputUnavailable>): OutputStore => ({
+        inlineCap: 1e9,
+        write: (_, bytes) => Effect.zipRight(Stream.runDrain(Stream.take(bytes, pieces)), failure)
+      })
+      for (const pieces of [0, 1, 3])
+        yield* inWorkspace(
+          (root) =>
+            Effect.gen(function* () {
+              assert.match(yield* shown(command), expected("the disk is full"))
+              assert.deepStrictEqual(yield* stored(root), [])
+            }),
+          { outputs: Layer.succeed(Outputs, after(pieces, new OutputUnavailable({ detail: "the disk is full" }))) }
+        )
+    })
+  )
+
+  it.live("W28: a disk that fills up while a file is written leaves no part of that file", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      let left = 2
+      const full = Effect.fail(
+        new SystemError({ reason: "Unknown", module: "FileSystem", method: "write", description: "no space left" })
+      )
+      const failing: FileSystem.FileSystem = {
+        ...fs,
+        open: (path, options) =>
+          Effect.map(
+            fs.open(path, options),
+            (file) =>
+              new Proxy(file, {
+                get: (_, key) =>
+                  key === "writeAll"
+                    ? (bytes: Uint8Array) => (left-- > 0 ? file.writeAll(bytes) : full)
+                    : Reflect.get(file, key, file)
+              })
+          )
+      }
+      yield* inWorkspace(
+        (root) =>
+          Effect.gen(function* () {
+            assert.match(
+              yield* shown("yes | head -c 1000000"),
+              /; the whole of it is in no file: no space left\]\n(y\n)+$/
+            )
+            assert.isBelow(left, 0)
+            assert.deepStrictEqual(yield* stored(root), [])
+          }),
+        { outputs: Layer.provide(outputs, Layer.succeed(FileSystem.FileSystem, failing)) }
+      )
+    }).pipe(Effect.provide(node))
+  )
+
+  it.live("N07, O-O6: a command waits for a file that is behind, and memory holds no more than two reads of it", () =>
+    Effect.gen(function* () {
+      const sizes: Array<number> = []
+      const gate = yield* Deferred.make<void>()
+      const behind = yield* Deferred.make<void>()
+      let gated = true
+      const store: OutputStore = {
+        inlineCap: 1e9,
+        write: (_, bytes) => {
+          if (!gated) return Effect.as(Stream.runDrain(bytes), "nowhere")
+          gated = false
+          return Deferred.succeed(behind, undefined).pipe(
+            Effect.zipRight(Deferred.await(gate)),
+            Effect.zipRight(
+              Stream.runForEachChunk(bytes, (pieces) => Effect.sync(() => void sizes.push(sizeOf(pieces))))
+            ),
+            Effect.as("somewhere")
+          )
+        }
+      }
+      yield* inWorkspace(
+        (root) =>
+          Effect.gen(function* () {
+            const fs = yield* FileSystem.FileSystem
+            const { fiber } = yield* start("bash", '{"command":"yes | head -c 50M; echo > done"}')
+            yield* Deferred.await(behind)
+            // in the time that this one takes the other would have come to its end
+            assert.include(yield* shown("yes | head -c 50M"), "is in nowhere]")
+            assert.isFalse(yield* fs.exists(`${root}/done`))
+            yield* Deferred.succeed(gate, undefined)
+            assert.match(
+              textOf(yield* Fiber.join(fiber)),
+              /its 52428800 bytes are left out; the whole of it is in somewhere\]/
+            )
+            assert.strictEqual(
+              sizes.reduce((sum, size) => sum + size, 0),
+              52_428_800
+            )
+            assert.isAtMost(Math.max(...sizes), 64_000 + 2 * 65_536)
+          }),
+        { outputs: Layer.succeed(Outputs, store) }
+      )
+    })
+  )
+
+  it.live(
+    "N07: what is still in the pipe when a command ends, or is cancelled, comes all the same while the file is behind",
+    () =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        let size = 0
+        const slow: OutputStore = {
+          inlineCap: 1e9,
+          write: (_, bytes) =>
+            Effect.sleep("500 millis").pipe(
+              Effect.zipRight(
+                Stream.runForEachChunk(bytes, (pieces) =>
+                  Effect.sync(() => {
+                    size += sizeOf(pieces)
+                  })
+                )
+              ),
+              Effect.as("somewhere")
+            )
+        }
+        const command = "yes | head -c 150000; echo end; echo > done"
+        yield* inWorkspace(
+          (root) =>
+            Effect.gen(function* () {
+              assert.match(yield* shown(command), /its 150004 bytes [^\n]* is in somewhere\]\n(y\n)+end\n$/)
+              assert.strictEqual(size, 150_004)
+              yield* fs.remove(`${root}/done`)
+              size = 0
+              const { fiber, notes } = yield* start("bash", JSON.stringify({ command: `${command}; sleep 1000` }))
+              yield* eventually("it has put everything out", () => Effect.orDie(fs.exists(`${root}/done`)))
+              yield* Fiber.interrupt(fiber)
+              assert.match(yield* notes.partialOutput, /its 150004 bytes [^\n]* is in somewhere\]\n(y\n)+end\n$/)
+              assert.strictEqual(size, 150_004)
+            }),
+          { outputs: Layer.succeed(Outputs, slow) }
+        )
+      }).pipe(Effect.provide(node))
+  )
+
+  it.live("W26, N07: a call that is cancelled or runs out of time keeps its file, and says where it is", () =>
     inWorkspace((root) =>
       Effect.gen(function* () {
         const fs = yield* FileSystem.FileSystem
-        const before = process.env["TMPDIR"]
-        process.env["TMPDIR"] = `${root}/none`
-        const text = yield* Effect.ensuring(
-          shown("yes | head -c 1000000; yes | head -c 1000000 >&2"),
-          Effect.sync(() => {
-            if (before === undefined) delete process.env["TMPDIR"]
-            else process.env["TMPDIR"] = before
-          })
+        const command = "echo begin; yes | head -c 1000000; echo end; sleep 1000"
+        const whole = `begin\n${"y\n".repeat(500_000)}end\n`
+        const text = yield* shown(command, { timeoutMillis: 2000 })
+        assert.match(text, /\nend\n\[timed out after 2000 ms\]/)
+        assert.strictEqual(yield* fs.readFileString(`${root}/${fileOf(text, "stdout")}`), whole)
+
+        const { fiber, notes } = yield* start("bash", JSON.stringify({ command }))
+        yield* eventually("it has put everything out", () =>
+          Effect.map(notes.partialOutput, (text) => text.endsWith("end\n"))
         )
-        assert.include(text, "its 1000000 bytes")
-        assert.deepStrictEqual(yield* fs.readDirectory(root), [])
+        assert.isTrue(Exit.isInterrupted(yield* Fiber.interrupt(fiber)))
+        const partial = yield* notes.partialOutput
+        assert.strictEqual(yield* fs.readFileString(`${root}/${fileOf(partial, "stdout")}`), whole)
       })
     )
   )
@@ -206,25 +441,30 @@ describe("bash", () => {
     )
   )
 
-  it.live("E08, P04: the built-in tools; only read, and bash that says exactly true, run beside others", () =>
-    inWorkspace(() =>
-      Effect.gen(function* () {
-        const tools = yield* Tools
-        assert.deepStrictEqual(
-          tools.specs.map(({ annotations, name }) => [name, annotations]),
-          [
-            ["bash", { readonly: false, idempotent: false, destructive: true }],
-            ["read", { readonly: true, idempotent: true, destructive: false }],
-            ["write", { readonly: false, idempotent: true, destructive: true }]
-          ]
-        )
-        const isParallel = (name: string, args: string) => Option.getOrThrow(tools.find(name)).isParallel(args)
-        assert.isTrue(isParallel("read", '{"path":"a"}'))
-        assert.isFalse(isParallel("write", '{"path":"a","content":""}'))
-        assert.isTrue(isParallel("bash", '{"command":"a","parallel":true}'))
-        for (const args of ['{"command":"a"}', '{"parallel":"true"}', '{"parallel":1}', "[true]", "null", ""])
-          assert.isFalse(isParallel("bash", args), args)
-      }).pipe(Effect.provide(BuiltIn.layer))
-    )
+  it.live(
+    "E08, P04: the built-in tools; only those that read, and bash that says exactly true, run beside others",
+    () =>
+      inWorkspace(() =>
+        Effect.gen(function* () {
+          const tools = yield* Tools
+          assert.deepStrictEqual(
+            tools.specs.map(({ annotations, name }) => [name, annotations]),
+            [
+              ["bash", { readonly: false, idempotent: false, destructive: true }],
+              ["edit", { readonly: false, idempotent: false, destructive: true }],
+              ["list", { readonly: true, idempotent: true, destructive: false }],
+              ["read", { readonly: true, idempotent: true, destructive: false }],
+              ["search", { readonly: true, idempotent: true, destructive: false }],
+              ["write", { readonly: false, idempotent: true, destructive: true }]
+            ]
+          )
+          const isParallel = (name: string, args: string) => Option.getOrThrow(tools.find(name)).isParallel(args)
+          for (const name of ["list", "read", "search"]) assert.isTrue(isParallel(name, "{}"), name)
+          for (const name of ["edit", "write"]) assert.isFalse(isParallel(name, "{}"), name)
+          assert.isTrue(isParallel("bash", '{"command":"a","parallel":true}'))
+          for (const args of ['{"command":"a"}', '{"parallel":"true"}', '{"parallel":1}', "[true]", "null", ""])
+            assert.isFalse(isParallel("bash", args), args)
+        }).pipe(Effect.provide(BuiltIn.layer))
+      )
   )
 })

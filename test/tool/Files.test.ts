@@ -64,10 +64,17 @@ describe("Workspace", () => {
       const leads = (path: string) =>
         Effect.provide(
           Effect.flatMap(Workspace, (workspace) => workspace.resolve(path)),
-          WorkspaceModule.layer(root, [`${root}/a.db`, ".daybook"])
+          WorkspaceModule.layer(root, {
+            reserved: [`${root}/a.db`, ".daybook", ".daybook/outputs/own.db"],
+            except: [".daybook/outputs"]
+          })
         )
       for (const path of ["a.db", "a.db-wal", ".daybook", ".daybook/daybook.db", "alias/daybook.db", "x/../a.db"])
         assert.strictEqual((yield* Effect.flip(leads(path)))._tag, "ReservedPath", path)
+      // what is let through is so as a whole, but for what is reserved in it
+      for (const path of [".daybook/outputsx", ".daybook/outputs/own.db", ".daybook/outputs/own.db-wal"])
+        assert.strictEqual((yield* Effect.flip(leads(path)))._tag, "ReservedPath", path)
+      assert.strictEqual(yield* leads("alias/outputs/a/b"), `${root}/.daybook/outputs/a/b`)
       assert.strictEqual(yield* leads("a.dbx"), `${root}/a.dbx`)
     }).pipe(Effect.scoped, Effect.provide(node))
   )

@@ -9,7 +9,6 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Process from "../../src/tool/Process.ts"
 import * as ProcessGroup from "../../src/tool/ProcessGroup.ts"
-import * as Tail from "../../src/tool/Tail.ts"
 import { type ProcessIdentity, ToolCall } from "../../src/tool/ToolCall.ts"
 import { bundled, childrenOf, eventually, host, marked, ofGroup } from "../support/processes.ts"
 import { newCall, node } from "./support.ts"
@@ -333,8 +332,6 @@ describe("ProcessGroup", () => {
       const unused = () => assert.fail("not used")
       const group: ProcessGroup.Group = {
         pgid: 999_999_999, // no host counts that far
-        stdout: Tail.make(1),
-        stderr: Tail.make(1),
         exit: yield* Deferred.make<ProcessGroup.ExitStatus>(),
         isSearched: () => false,
         release: unused,
@@ -342,6 +339,7 @@ describe("ProcessGroup", () => {
         dismiss: () => {
           dismissed = true
         },
+        flow: unused,
         isClosed: () => true,
         living: () => ({ members: dismissed ? [] : [999_999_999], escaped: [], guards: [] }),
         left: () => left,

@@ -44,6 +44,26 @@ describe("Tools", () => {
     })
   )
 
+  it.effect("F18: merged, two registries are one; a name that both have is the second's, and hidden stays hidden", () =>
+    Effect.gen(function* () {
+      const kit = Toolkit.make(Tool.make("look", { description: "Another." }), Tool.make("alpha"))
+      const own = Layer.provide(Tools.layer(kit), kit.toLayer({ look: () => Effect.void, alpha: () => Effect.void }))
+      const tools = yield* built(Tools.merge(layer, own))
+      assert.deepStrictEqual(names(tools), ["Upper", "alpha", "look", "zeta"])
+      assert.strictEqual(tools.specs[2]?.description, "Another.")
+      assert.deepStrictEqual(tools.registered, ["Upper", "alpha", "look", "zeta"])
+      const hidden = yield* built(Tools.merge(Tools.without("zeta")(layer), Tools.without("look")(own)))
+      assert.deepStrictEqual(names(hidden), ["Upper", "alpha"])
+      assert.isTrue(Option.isNone(hidden.find("look")))
+      assert.deepStrictEqual(names(yield* built(Tools.ordered("zeta")(Tools.merge(layer, own)))), [
+        "zeta",
+        "Upper",
+        "alpha",
+        "look"
+      ])
+    })
+  )
+
   it.effect(
     "P04: or they come in a given order, with a marker for the rest; an unknown name fails, a hidden one is absent",
     () =>

@@ -18,6 +18,7 @@ import { CallId, SessionId } from "../../src/domain/Ids.ts"
 import type { ToolCallBlock } from "../../src/domain/Message.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
 import * as BuiltIn from "../../src/tool/BuiltIn.ts"
+import * as Outputs from "../../src/tool/Outputs.ts"
 import * as Pipeline from "../../src/tool/Pipeline.ts"
 import * as ToolCall from "../../src/tool/ToolCall.ts"
 import * as ToolHooks from "../../src/tool/ToolHooks.ts"
@@ -144,13 +145,20 @@ export const hi = '{"text":"hi"}'
 /** Files and paths of this host. */
 export const node = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer)
 
+/** Long outputs are kept in a folder of the workspace. */
+export const outputs = Outputs.layer(".daybook/outputs")
+
 /** The built-in tools in a workspace that is gone afterwards. */
-export const inWorkspace = <A, E, R>(body: (root: string) => Effect.Effect<A, E, R>) =>
+export const inWorkspace = <A, E, R>(
+  body: (root: string) => Effect.Effect<A, E, R>,
+  options: Workspace.Kept & { readonly outputs?: typeof outputs } = {}
+) =>
   Effect.scoped(
     Effect.gen(function* () {
       const fs = yield* FileSystem.FileSystem
       const root = yield* Effect.flatMap(fs.makeTempDirectoryScoped({ prefix: "daybook-ws-" }), fs.realPath)
-      const workspace = Workspace.layer(root).pipe(Layer.provideMerge(node))
-      return yield* Effect.provide(body(root), Layer.provideMerge(pipeline(BuiltIn.layer), workspace))
+      const workspace = Workspace.layer(root, options).pipe(Layer.provideMerge(node))
+      const store = Layer.provideMerge(options.outputs ?? outputs, workspace)
+      return yield* Effect.provide(body(root), Layer.provideMerge(pipeline(BuiltIn.layer), store))
     })
   ).pipe(Effect.provide(node))

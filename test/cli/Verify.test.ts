@@ -1,0 +1,143 @@
+/**
+ * `daybook verify` on what the program itself leaves, and on what somebody did to it.
+ */
+import { copyFileSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import Database from "better-sqlite3"
+import * as Effect from "effect/Effect"
+import { maxLines } from "../../src/cli/Verify.ts"
+import { broken, good } from "../support/BrokenLogs.ts"
+import { folder, lines, log, run, start } from "../support/Cli.ts"
+import { chunk, logOf } from "../support/Facts.ts"
+import * as Inside from "../support/Inside.ts"
+import { sampleLogs } from "../support/Logs.ts"
+import { eventually, marked } from "../support/processes.ts"
+
+const patience = 120_000
+
+/** Runs a command of a session, and sends the program this signal once the command runs. */
+const struck = (cwd: string, session: string, signal: NodeJS.Signals) =>
+  Effect.gen(function* () {
+    const mark = join(cwd, session)
+    const program = yield* start(["run", "--session", session, "Run `echo up; sleep 60`"], {
+      cwd,
+      env: { DAYBOOK_TEST_MARK: mark }
+    })
+    yield* program.says("call    bash")
+    yield* eventually("the command to run", () => marked(`DAYBOOK_TEST_MARK=${mark}`).length >= 3)
+    yield* program.signal(signal)
+    return yield* program.ended
+  })
+
+describe("daybook verify", () => {
+  it.scopedLive(
+    "finds nothing in sessions that completed, were cancelled, or were killed, before and after their repair",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        yield* run(["run", "--session", "done", "Write a.txt: milk; then read a.txt"], { cwd })
+        assert.strictEqual((yield* struck(cwd, "cancelled", "SIGINT")).code, 130)
+        assert.strictEqual((yield* struck(cwd, "killed", "SIGKILL")).signal, "SIGKILL")
+        const open = yield* run(["verify", "killed"], { cwd })
+        assert.deepStrictEqual([open.code, open.stderr], [0, ""])
+        assert.match(open.stdout, /^killed: \d+ events, no violation; turn 1 is open\n$/)
+        yield* run(["run", "--session", "killed", "Say hello"], { cwd })
+        const types = (yield* log("killed", { cwd })).map((event) => event.type)
+        assert.strictEqual(types.filter((type) => type === "turn/end").length, 2)
+        const all = yield* run(["verify"], { cwd })
+        assert.deepStrictEqual([all.code, all.stderr], [0, ""])
+        assert.match(all.stdout, /^3 sessions, \d+ events, no violation\n$/)
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "tells of what is damaged in a line each, goes on after it, and changes nothing (J10)",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        yield* run(["run", "--session", "s", "--db", "sound.db", "Say hello"], { cwd })
+        yield* run(["run", "--session", "s", "--db", "sound.db", "Say more"], { cwd })
+        const damaged = (change: string) =>
+          Effect.gen(function* () {
+            copyFileSync(join(cwd, "sound.db"), join(cwd, "x.db"))
+            const database = new Database(join(cwd, "x.db"))
+            database.exec(change)
+            database.close()
+            const before = readFileSync(join(cwd, "x.db"))
+            const result = yield* run(["verify", "--db", "x.db"], { cwd })
+            assert.strictEqual(result.code, 1, change)
+            assert.isTrue(before.equals(readFileSync(join(cwd, "x.db"))))
+            assert.match(result.stderr, /^daybook: \d+ violations? in 1 of 1 session\. Nothing was changed\.\n$/)
+            return lines(result.stdout)
+          })
+        const cases: ReadonlyArray<readonly [change: string, says: ReadonlyArray<RegExp>]> = [
+          [
+            "UPDATE session_event SET data = '{' WHERE seq = 1",
+            [/^s seq 1 unreadable: seq 1 \(turn\/start\) is malformed$/]
+          ],
+          ["UPDATE session_event SET type = 'new/thing' WHERE seq = 3", [/^s seq 3 unreadable: .*"new\/thing"/]],
+          ["UPDATE session_event SET v = 99 WHERE seq = 3", [/^s seq 3 unreadable: .*version 99/]],
+          ["DELETE FROM session_event WHERE seq = 2", [/^s seq 2 unreadable: seq 2 is missing$/]],
+          ["UPDATE session SET head = head - 1", [/^s seq \d+ law 8: its record says that it has \d+ events$/]],
+          ["UPDATE session SET title = 'another'", [/^s seq \d+ law 8: its record sums it up as .*another/]],
+          [
+            "UPDATE session_event SET data = '{' WHERE seq = 1; UPDATE session_event SET time = 1 WHERE type = 'turn/end'",
+            [
+              /^s seq 1 unreadable: /,
+              /^s seq \d+ law 8: its time is before that of the event before it$/,
+              /^s seq \d+ law 8: its time is before that of the event before it$/
+            ]
+          ],
+          [
+            "UPDATE session_event SET data = json_set(data, '$.turn', 7) WHERE type = 'turn/start' AND seq > 5",
+            [/^s seq \d+ law 3: turn 7 starts where turn 2 is due$/, /^s seq \d+ law 3: /]
+          ]
+        ]
+        for (const [change, says] of cases) {
+          const told = yield* damaged(change)
+          for (const [index, expected] of says.entries()) assert.match(told[index] ?? "", expected, change)
+        }
+      }),
+    patience
+  )
+
+  it.scoped("prints a line a violation with its law, and exits 1", () =>
+    Effect.gen(function* () {
+      for (const [name, events, , law] of broken) {
+        // a journal takes no gap
+        if (law === undefined || events.some((event, seq) => event.seq !== seq)) continue
+        const journal = yield* Inside.journalOf({})
+        yield* Inside.store(journal, "s", events, { title: "", turns: 0, open: false })
+        const { code, stdout } = yield* Inside.run({ journal }, "verify", "s")
+        assert.strictEqual(code, 1, name)
+        for (const line of stdout.trimEnd().split("\n")) assert.match(line, /^s seq \d+ law [1-8]: [^\n]+$/)
+        assert.include(stdout, ` law ${law}: `, name)
+      }
+    })
+  )
+
+  it.scoped(`prints ${maxLines} lines of a session at most, and looks at the other sessions all the same`, () =>
+    Effect.gen(function* () {
+      const journal = yield* Inside.journalOf({ good, more: sampleLogs(1, 3, 100)[0] ?? good })
+      const bad = logOf(...Array.from({ length: maxLines + 10 }, () => chunk(1, 1, "x")))
+      yield* Inside.store(journal, "bad", bad, { title: "", turns: 0, open: false })
+      const { code, stderr, stdout } = yield* Inside.run({ journal }, "verify")
+      assert.strictEqual(code, 1)
+      assert.strictEqual(stdout.trimEnd().split("\n").length, maxLines)
+      assert.strictEqual(stderr, `daybook: ${maxLines} violations in 1 of 3 sessions. Nothing was changed.\n`)
+    })
+  )
+
+  it.scoped("an unknown session is an error, and no sessions at all are none", () =>
+    Effect.gen(function* () {
+      const journal = yield* Inside.journalOf({})
+      const nobody = yield* Inside.run({ journal }, "verify", "s")
+      assert.deepStrictEqual([nobody.code, nobody.stdout], [1, ""])
+      assert.match(nobody.stderr, /^daybook: session s: no such session\./)
+      const none = yield* Inside.run({ journal }, "verify")
+      assert.deepStrictEqual([none.code, none.stdout], [undefined, "0 sessions, 0 events, no violation\n"])
+    })
+  )
+})

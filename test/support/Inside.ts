@@ -1,0 +1,129 @@
+/**
+ * The program in this process: its real command line, on services that a test brings.
+ */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import * as NodeContext from "@effect/platform-node/NodeContext"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type { Scope } from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { Agents } from "../../src/agent/Agents.ts"
+import { Composition } from "../../src/cli/Composition.ts"
+import * as Daybook from "../../src/cli/Daybook.ts"
+import { Shutdown } from "../../src/cli/Shutdown.ts"
+import { type OutputClosed, Stdio } from "../../src/cli/Stdio.ts"
+import { SessionId } from "../../src/domain/Ids.ts"
+import type { Summary } from "../../src/domain/SessionState.ts"
+import * as Journal from "../../src/journal/Journal.ts"
+import { type Log, stateOf } from "./Facts.ts"
+
+/** An empty folder that is gone with the scope. */
+export const folder: Effect.Effect<string, never, Scope> = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "daybook-inside-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+type JournalService = Context.Tag.Service<Journal.Journal>
+
+export interface Services {
+  readonly journal: JournalService
+  readonly agents?: Context.Tag.Service<Agents>
+  readonly workspace?: string
+  /** What writing to standard output does, after the text was noted. */
+  readonly onOut?: Effect.Effect<void, OutputClosed>
+}
+
+/** What the program has said so far, and the exit code that it chose. */
+export interface Said {
+  code: number | undefined
+  stdout: string
+  stderr: string
+}
+
+/** Starts nothing yet: the program with these words, and what it says while it runs. */
+export const make = (
+  services: Services,
+  ...words: ReadonlyArray<string>
+): { readonly said: Said; readonly program: Effect.Effect<void, never, Scope> } => {
+  const said: Said = { code: undefined, stdout: "", stderr: "" }
+  const program = Effect.gen(function* () {
+    const workspace = services.workspace ?? (yield* folder)
+    const journal = Context.make(Journal.Journal, services.journal)
+    const nobody = { open: () => Effect.dieMessage("no agent is meant to be opened") }
+    const composition = Layer.succeed(Composition, {
+      reading: () => Layer.succeedContext(journal),
+      agents: () => Layer.succeedContext(Context.add(journal, Agents, services.agents ?? nobody))
+    })
+    const stdio = Layer.succeed(Stdio, {
+      input: Stream.empty,
+      out: (text) =>
+        Effect.suspend(() => {
+          said.stdout += text
+          return services.onOut ?? Effect.void
+        }),
+      err: (text) =>
+        Effect.sync(() => {
+          said.stderr += text
+        }),
+      outIsTerminal: false,
+      errIsTerminal: false,
+      errTakesEscapes: false,
+      columns: Effect.succeed(0),
+      rows: Effect.succeed(0)
+    })
+    const shutdown = Layer.succeed(Shutdown, {
+      endWith: (code) =>
+        Effect.sync(() => {
+          said.code = code
+        }),
+      signal: Effect.succeed(Option.none()),
+      waitingFor: () => Effect.void
+    })
+    yield* Effect.provide(
+      Daybook.main([...words, "--workspace", workspace, "--db", join(workspace, "x.db")]),
+      Layer.mergeAll(composition, stdio, shutdown, NodeContext.layer)
+    )
+  })
+  return { said, program }
+}
+
+/** Runs the program to its end. */
+export const run = (services: Services, ...words: ReadonlyArray<string>): Effect.Effect<Said, never, Scope> =>
+  Effect.suspend(() => {
+    const { program, said } = make(services, ...words)
+    return Effect.as(program, said)
+  })
+
+/** Stores a log as that of a new session, whatever it holds. The record sums it up as `summary`. */
+export const store = (
+  journal: JournalService,
+  name: string,
+  log: Log,
+  summary: Summary = stateOf(log).summary
+): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    const id = SessionId.make(name)
+    yield* journal.create({
+      id,
+      version: Journal.formatVersion,
+      cwd: "/workspace",
+      created: 0,
+      parent: Option.none(),
+      seedLength: 0,
+      depth: 0
+    })
+    const owner = { host: "host", pid: 1, processStart: "0", bootId: "boot", token: "token" }
+    yield* journal.take({ id, head: 0, epoch: 0, events: log, summary, owner, leaseExpires: 0 })
+  }).pipe(Effect.orDie)
+
+/** A journal in memory with these logs. */
+export const journalOf = (logs: Readonly<Record<string, Log>>): Effect.Effect<JournalService, never, Scope> =>
+  Effect.gen(function* () {
+    const journal = Context.get(yield* Layer.build(Journal.layerMemory), Journal.Journal)
+    yield* Effect.forEach(Object.entries(logs), ([name, log]) => store(journal, name, log), { discard: true })
+    return journal
+  })
