@@ -1,8 +1,9 @@
 /**
- * Question: how much memory does an output of 100 MiB take, of a command and of a tool of one's own?
+ * Question: how much memory does an output of 100 MiB take, of a command and of a tool of one's own, and an answer of 20?
  * Command:  npx vite-node --config test/vitest.config.ts scratchpad/memory.ts
  * Answer:   printed: the peak of the resident set over what it was before. A command's output is never held: some reads of
- *           its pipe are. A tool's own text is its own 100 MiB, and little more.
+ *           its pipe are. A tool's own text is its own 100 MiB, and little more. An answer is held a few times over while
+ *           it is put together, and once from then on.
  */
 import { Tool, Toolkit } from "@effect/ai"
 import { FileSystem } from "@effect/platform"
@@ -12,6 +13,7 @@ import {
   BuiltIn,
   Ids,
   Journal,
+  Message,
   Outputs,
   Pipeline,
   Reaper,
@@ -33,15 +35,31 @@ const own = Layer.provide(
   kit.toLayer({ huge: () => Effect.sync(() => "0123456789abcde\n".repeat((100 * MiB) / 16)) })
 )
 
-/** A turn that makes one call, in a folder of its own. */
-const turn = (name: string, args: unknown) =>
+const calling = (name: string, args: unknown): ReadonlyArray<ScriptedModel.Script> => [
+  ScriptedModel.call([name, args]),
+  ScriptedModel.say("done")
+]
+
+/** An answer of so many MiB, in deltas of 64 bytes. */
+const longAnswer = (mebibytes: number): ScriptedModel.Script => {
+  const deltas = Array.from({ length: 1024 }, () => ({
+    type: "text" as const,
+    index: 0,
+    text: "0123456789abcde\n".repeat(4)
+  }))
+  const sends = Array.from({ length: mebibytes * 16 }, () => ScriptedModel.send(...deltas))
+  return [...sends, ScriptedModel.send({ type: "finish", reason: "stop" })]
+}
+
+/** A turn of these answers, in a folder of its own; the texts that its log holds. */
+const turn = (scripts: ReadonlyArray<ScriptedModel.Script>) =>
   Effect.gen(function* () {
     const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
     const tools = Tools.merge(BuiltIn.layer, own)
     const layer = Agents.layer.pipe(
       Layer.provide([
         Sessions.layer,
-        ScriptedModel.layer([ScriptedModel.call([name, args]), ScriptedModel.say("done")]),
+        ScriptedModel.layer(scripts),
         Settings.layer,
         Layer.provideMerge(Pipeline.layer, tools)
       ]),
@@ -53,9 +71,9 @@ const turn = (name: string, args: unknown) =>
       const config = { provider: "scripted", model: "script" }
       const agent = yield* (yield* Agents.Agents).open(id, { cwd: "/", create: "if-absent", config })
       yield* Effect.zipRight(agent.followup("go"), agent.idle)
-      const log = yield* (yield* Journal.Journal).read(id, { from: 0, limit: 100 })
+      const log = yield* (yield* Journal.Journal).outline(id, { from: 0, limit: 100, hidden: [] })
       return log.flatMap((event) =>
-        event.type === "tool/result" ? event.data.message.content.map((part) => part.text) : []
+        event.type === "tool/result" || event.type === "assistant/message" ? [Message.textOf(event.data.message)] : []
       )
     })
     return yield* Effect.provide(Effect.scoped(run), layer)
@@ -63,21 +81,22 @@ const turn = (name: string, args: unknown) =>
 
 const peak = Effect.sync(() => process.resourceUsage().maxRSS / 1024)
 
-/** Makes a call, and prints what it took. */
-const measured = Effect.fnUntraced(function* (title: string, name: string, args: unknown) {
+/** Runs a turn, and prints what it took. */
+const measured = Effect.fnUntraced(function* (title: string, scripts: ReadonlyArray<ScriptedModel.Script>) {
   const before = yield* peak
-  const [text = ""] = yield* turn(name, args)
-  const note = text.split("\n").find((line) => line.includes("left out"))
+  const texts = yield* turn(scripts)
+  const length = Math.max(...texts.map((text) => text.length))
   yield* Console.log(`${title}: ${((yield* peak) - before).toFixed(0)} MiB more at the peak, of ${before.toFixed(0)}`)
-  yield* Console.log(`  the model sees ${text.length} characters: ${note}`)
+  yield* Console.log(`  its log holds a text of ${length} characters`)
 })
 
 const all = Effect.gen(function* () {
   // everything is loaded and compiled by then
-  yield* turn("bash", { command: "yes | head -c 1M" })
-  yield* measured("60 MiB of a command, kept in a file", "bash", { command: "yes | head -c 60M" })
-  yield* measured("100 MiB of a command, too long for a file", "bash", { command: "yes | head -c 100M" })
-  yield* measured("100 MiB of a tool of one's own", "huge", {})
+  yield* turn(calling("bash", { command: "yes | head -c 1M" }))
+  yield* measured("60 MiB of a command, kept in a file", calling("bash", { command: "yes | head -c 60M" }))
+  yield* measured("100 MiB of a command, too long for a file", calling("bash", { command: "yes | head -c 100M" }))
+  yield* measured("100 MiB of a tool of one's own", calling("huge", {}))
+  yield* measured("an answer of 20 MiB", [longAnswer(20)])
 })
 
 NodeRuntime.runMain(Effect.provide(Effect.scoped(all), NodeContext.layer))

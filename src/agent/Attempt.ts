@@ -65,6 +65,7 @@ const clockwork = (session: Session, attempt: Attempt, pending: Effect.Latch) =>
         yield* Effect.sleep(runMillis)
         pending.unsafeClose()
         yield* session.append(() => received(attempt, Chunks.cutRun(attempt.runs)))
+        yield* session.hurry
       })
     )
   )

@@ -27,7 +27,7 @@ import * as Attempt from "./Attempt.ts"
 import type { HookFailed, Place } from "./Hooks.ts"
 import type { LiveTurn } from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
-import * as SystemPrompt from "./SystemPrompt.ts"
+import type { PromptConflict } from "./SystemPrompt.ts"
 
 /** Nothing says which provider and model to ask. */
 export class NoRoute extends Schema.TaggedError<NoRoute>()("NoRoute", { missing: Schema.String }) {
@@ -37,7 +37,7 @@ export class NoRoute extends Schema.TaggedError<NoRoute>()("NoRoute", { missing:
 }
 
 /** Why a step did not come to its end. */
-export type StepError = ChatError | HookFailed | NoRoute | SessionBroken
+export type StepError = ChatError | HookFailed | NoRoute | PromptConflict | SessionBroken
 
 /** How a step went: whether its answer called tools, whether one of them asked to conclude the turn. */
 export interface StepResult {
@@ -202,7 +202,7 @@ export const run = Effect.fnUntraced(function* (
     readonly offered: ReadonlyArray<UserMessage>
     readonly entering: ReadonlyArray<UserMessage>
   },
-  system: ReadonlyArray<SystemPrompt.Section>
+  system: string
 ): Effect.fn.Return<StepResult, StepError> {
   const { session } = loop
   const at = { turn: live.turn, step: input.step }
@@ -212,7 +212,7 @@ export const run = Effect.fnUntraced(function* (
     ...stillWanted(state, input.offered, input.entering).map((data): SessionEvent => ({ type: "user/message", data }))
   ])
   const config = yield* Effect.flatMap(loop.hooks.request(place, baseConfig(loop)), route)
-  const header: Header = { config, system: SystemPrompt.render(system), tools: loop.tools.specs }
+  const header: Header = { config, system, tools: loop.tools.specs }
   yield* session.append((state) => headerEvents(state, session.loadedHead, header))
   const request = yield* prepare(loop)
   yield* ask(loop, live, place, request)

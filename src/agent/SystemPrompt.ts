@@ -2,26 +2,42 @@
  * The system prompt: sections, put together anew for each step.
  *
  * - Ascending by order, empty ones dropped, joined by a blank line (P01). The same sections give the same bytes.
+ * - A layer adds to the prompt below it: a section takes the place of one with its name, which is then not asked (P02).
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import { wellFormed } from "../internal/Json.ts"
+
+/** More than one section is said to be all of the prompt. The turn ends as `error`; nothing was sent. */
+export class PromptConflict extends Schema.TaggedError<PromptConflict>()("PromptConflict", {
+  names: Schema.Array(Schema.String)
+}) {
+  override get message() {
+    return `each of the sections ${this.names.join(", ")} is said to be the whole system prompt: leave one of them complete`
+  }
+}
 
 export interface Section {
   readonly name: string
   /** Lower comes first: identity 0, persona 10, workspace 20, tools 30. */
   readonly order: number
-  readonly text: string
+  /** The text, or what finds it out, once a step. */
+  readonly text: string | Effect.Effect<string>
+  /** It is the whole prompt: nothing else is in it (P05). */
+  readonly complete?: true
 }
 
-/** The text of these sections. */
-export const render = (sections: ReadonlyArray<Section>): string =>
-  sections
-    .filter((section) => section.text.trim() !== "")
-    .toSorted((a, b) => a.order - b.order)
-    .map((section) => wellFormed(section.text.trim()))
-    .join("\n\n")
+/** The text of these sections: that of the complete one alone, where there is one. */
+export const assemble = Effect.fnUntraced(function* (sections: ReadonlyArray<Section>) {
+  const complete = sections.filter(isComplete)
+  if (complete.length > 1) return yield* new PromptConflict({ names: complete.map((section) => section.name) })
+  const asked = (complete.length === 1 ? complete : sections).toSorted((a, b) => a.order - b.order)
+  const texts = yield* Effect.forEach(asked, ({ text }) => (typeof text === "string" ? Effect.succeed(text) : text))
+  const shown = texts.map((text) => wellFormed(text.trim())).filter((text) => text !== "")
+  return shown.join("\n\n")
+})
 
 /** Who the agent is. */
 export const identity: Section = {
@@ -48,6 +64,24 @@ export class SystemPrompt extends Context.Reference<SystemPrompt>()("daybook/age
   defaultValue: (): PromptSections => ({ sections: Effect.succeed([identity, persona]) })
 }) {}
 
-/** The fixed sections, and these. */
-export const layer = (more: ReadonlyArray<Section>): Layer.Layer<SystemPrompt> =>
-  Layer.succeed(SystemPrompt, { sections: Effect.succeed([identity, persona, ...more]) })
+/** The prompt below, edited: what `edit` returns is what counts, but a complete section of it stays (P05). */
+export const edited = (edit: (sections: ReadonlyArray<Section>) => ReadonlyArray<Section>): Layer.Layer<SystemPrompt> =>
+  Layer.effect(
+    SystemPrompt,
+    Effect.map(SystemPrompt, ({ sections }) => ({
+      sections: Effect.map(sections, (below) => joined(edit(below), below.filter(isComplete)))
+    }))
+  )
+
+/** The prompt below, and these sections. */
+export const layer = (more: ReadonlyArray<Section>): Layer.Layer<SystemPrompt> => edited((below) => joined(below, more))
+
+// internal
+
+const isComplete = (section: Section): boolean => section.complete === true
+
+/** Some sections and others, which take the place of those with their names. */
+const joined = (some: ReadonlyArray<Section>, others: ReadonlyArray<Section>): ReadonlyArray<Section> => [
+  ...some.filter((section) => !others.some((other) => other.name === section.name)),
+  ...others
+]

@@ -23,6 +23,7 @@ import { HookFailed } from "./Hooks.ts"
 import type { LiveTurn } from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
 import * as Step from "./Step.ts"
+import * as SystemPrompt from "./SystemPrompt.ts"
 
 /** Whether another step is due. */
 type Next =
@@ -41,7 +42,7 @@ const nextStep = Effect.fnUntraced(function* (
   const { session } = loop
   const offered = Inbox.offer(session.unsafeState().inbox, step === 1 ? "first" : "inner")
   if (offered.length === 0 && !toolsRan) return end({ kind: "completed" })
-  const system = yield* loop.prompt.sections
+  const system = yield* Effect.flatMap(loop.prompt.sections, SystemPrompt.assemble)
   const decision = yield* loop.hooks.preStep({ sessionId: session.id, turn: live.turn, step }, offered)
   if (decision._tag === "Reject") {
     yield* Step.claim(session, live.turn, offered)

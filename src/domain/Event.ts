@@ -6,6 +6,7 @@
  * - Append refuses an unknown type. A load keeps one that is marked ignorable, as `Unrecognized`, and refuses any other.
  */
 import * as Either from "effect/Either"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { Json, snapshot } from "../internal/Json.ts"
 import { RunChunk } from "./Chunk.ts"
@@ -144,14 +145,21 @@ export type SessionEvent = typeof SessionEvent.Type
 
 /** Whether a value is an event that this build may append: a known type with data that its schema takes. */
 export const isAppendable = (value: unknown): value is SessionEvent =>
-  isPlaced(value) || (isSessionEvent(value) && value.type !== "unrecognized")
+  isPlaced(value) ||
+  (Predicate.hasProperty(value, "type") && typeof value.type === "string" && isOfType.get(value.type)?.(value) === true)
 
-const isSessionEvent = Schema.is(SessionEvent)
+/** One check for each type, which costs half of what the union's does. */
+const isOfType: ReadonlyMap<string, (value: unknown) => boolean> = new Map(
+  SessionEvent.members.flatMap((member) => {
+    const type = member.fields.type.literals[0]
+    return type === "unrecognized"
+      ? []
+      : [[type, Schema.is(Schema.asSchema<Schema.Schema.AnyNoContext>(member))] as const]
+  })
+)
 
 /** Every type that this build knows and may append. */
-export const knownTypes: ReadonlySet<string> = new Set(
-  SessionEvent.members.map((member) => member.fields.type.literals[0]).filter((type) => type !== "unrecognized")
-)
+export const knownTypes: ReadonlySet<string> = new Set(isOfType.keys())
 
 /** An event in its place: `seq` orders, `time` (Unix milliseconds) never goes back. */
 export type StoredEvent = SessionEvent & { readonly seq: number; readonly time: number }

@@ -15,61 +15,66 @@ const isPlainObject = (value: object): boolean => {
   return prototype === Object.prototype || prototype === null
 }
 
-/** What JSON would lose, and where. */
+/** What JSON would lose, and where: the path is put together on the way out. */
 class Lossy {
-  readonly detail: string
-  constructor(detail: string) {
-    this.detail = detail
+  readonly why: string
+  readonly path: string
+  constructor(why: string, path = "") {
+    this.why = why
+    this.path = path
   }
+  readonly within = (step: string): Lossy => new Lossy(this.why, `${step}${this.path}`)
 }
 
-const copyArray = (array: ReadonlyArray<unknown>, path: string, above: ReadonlyArray<object>): Json | Lossy => {
+const copyArray = (array: ReadonlyArray<unknown>, above: Array<object>): Json | Lossy => {
   const copy: Array<Json> = []
   for (let i = 0; i < array.length; i++) {
-    if (!(i in array)) return new Lossy(`${path} is a sparse array`)
-    const item = copyValue(array[i], `${path}[${i}]`, above)
-    if (item instanceof Lossy) return item
+    if (!(i in array)) return new Lossy("a sparse array")
+    const item = copyValue(array[i], above)
+    if (item instanceof Lossy) return item.within(`[${i}]`)
     copy.push(item)
   }
   return Object.freeze(copy)
 }
 
-const copyObject = (object: object, path: string, above: ReadonlyArray<object>): Json | Lossy => {
-  if (!isPlainObject(object)) return new Lossy(`${path} is no plain object`)
+const copyObject = (object: object, above: Array<object>): Json | Lossy => {
+  if (!isPlainObject(object)) return new Lossy("no plain object")
   const copy: Array<readonly [string, Json]> = []
   for (const [key, value] of Object.entries(object)) {
-    const item = copyValue(value, `${path}.${key}`, above)
-    if (item instanceof Lossy) return item
+    const item = copyValue(value, above)
+    if (item instanceof Lossy) return item.within(`.${key}`)
     copy.push([wellFormed(key), item])
   }
   // an assignment would lose a key called `__proto__`
   return Object.freeze(Object.fromEntries(copy))
 }
 
-const copyValue = (value: unknown, path: string, above: ReadonlyArray<object>): Json | Lossy => {
+const copyValue = (value: unknown, above: Array<object>): Json | Lossy => {
   switch (typeof value) {
     case "string":
       return wellFormed(value)
     case "boolean":
       return value
     case "number":
-      if (Object.is(value, -0)) return new Lossy(`${path} is -0`)
-      return Number.isFinite(value) ? value : new Lossy(`${path} is ${value}`)
+      if (Object.is(value, -0)) return new Lossy("-0")
+      return Number.isFinite(value) ? value : new Lossy(String(value))
     case "object": {
       if (value === null) return null
-      if (above.includes(value)) return new Lossy(`${path} is a cycle`)
-      const inside = [...above, value]
-      return Array.isArray(value) ? copyArray(value, path, inside) : copyObject(value, path, inside)
+      if (above.includes(value)) return new Lossy("a cycle")
+      above.push(value)
+      const copy = Array.isArray(value) ? copyArray(value, above) : copyObject(value, above)
+      above.pop()
+      return copy
     }
     default:
-      return new Lossy(`${path} is ${typeof value}`)
+      return new Lossy(typeof value)
   }
 }
 
 /** A frozen copy of a value, each part read once and each text well-formed; or what JSON would lose, with the path to it (I01, I02). */
 export const snapshot = (value: unknown): Either.Either<Json, string> => {
-  const copy = copyValue(value, "$", [])
-  return copy instanceof Lossy ? Either.left(copy.detail) : Either.right(copy)
+  const copy = copyValue(value, [])
+  return copy instanceof Lossy ? Either.left(`$${copy.path} is ${copy.why}`) : Either.right(copy)
 }
 
 /** Any JSON value, refused when JSON would lose part of it. */

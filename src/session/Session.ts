@@ -49,6 +49,8 @@ export interface Session {
   ) => Effect.Effect<ReadonlyArray<StoredEvent>, SessionBroken>
   /** Returns the head of the log as it was at the call, once everything before it is durable. */
   readonly barrier: Effect.Effect<number, SessionBroken>
+  /** Has what was appended stored now rather than in a moment, and waits for nothing. */
+  readonly hurry: Effect.Effect<void>
   /** Returns when the session is broken: a write failed, or its owner gave up on it. */
   readonly broken: Effect.Effect<SessionBroken>
   /** Breaks the session: what is not durable yet is dropped, and nothing more is appended. The first cause stands. */
@@ -147,6 +149,7 @@ export const make = (
   const barrier = Effect.suspend((): Effect.Effect<number, SessionBroken> => {
     if (over !== undefined) return Effect.fail(over)
     if (backlog.kept.head >= state.head) return Effect.succeed(state.head)
+    writer.unsafeHurry()
     const from = clock.unsafeCurrentTimeNanos()
     const counted = Effect.sync(() => {
       Metrics.add(Metrics.barriers, 1)
@@ -170,6 +173,7 @@ export const make = (
         (stored) => (backlog.events.length > maxBacklog ? Effect.as(barrier, stored) : Effect.succeed(stored))
       ),
     barrier,
+    hurry: Effect.sync(writer.unsafeHurry),
     broken: Deferred.await(broken),
     unsafeBreak,
     unsafeLeave: leave,

@@ -1,7 +1,8 @@
 /**
  * The writer: one fiber that makes the appends of all sessions durable.
  *
- * - What waits when it turns to the journal goes in one commit; each session is judged alone.
+ * - It turns to the journal as soon as somebody waits for that, else a moment after the first append, so that what is
+ *   appended together is committed together. What waits then goes in one commit; each session is judged alone.
  * - A session's events become durable in order, and are told of only after their commit.
  * - A failed write breaks its session and no other; the journal itself retries a busy database.
  */
@@ -16,7 +17,7 @@ import type { Append } from "../journal/Journal.ts"
 
 /** A session as the writer sees it. All of it is synchronous. */
 export interface Client {
-  /** All events that wait, and the summary after them; `undefined` when none do. How many there can be is the client's to bound. */
+  /** All events that wait, and the summary after them; none after a failure. How many there can be is the client's to bound. */
   readonly waiting: () => Append | undefined
   /** What it gave last is stored. */
   readonly stored: () => void
@@ -25,9 +26,14 @@ export interface Client {
 }
 
 export interface Writer {
-  /** Something waits. Never waits itself. */
+  /** Something is to be stored, in a moment. Never waits itself. */
   readonly unsafeWake: (client: Client) => void
+  /** Somebody waits for what is to be stored: it is time. Never waits itself. */
+  readonly unsafeHurry: () => void
 }
+
+/** How long an append may wait for others to share its commit. */
+export const lingerMillis = 2
 
 type Store = (
   batches: ReadonlyArray<Append>
@@ -42,22 +48,20 @@ interface Turn {
 export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
   Effect.gen(function* () {
     const dirty = new Set<Client>()
-    const latch = yield* Effect.makeLatch(false)
+    /** Open while something is to be stored, and while it is time to. */
+    const waiting = yield* Effect.makeLatch(false)
+    const due = yield* Effect.makeLatch(false)
 
     const collect = (): ReadonlyArray<Turn> => {
       const turns: Array<Turn> = []
       for (const client of dirty) {
         const append = client.waiting()
-        if (append === undefined) dirty.delete(client)
-        else turns.push({ client, append })
+        if (append !== undefined) turns.push({ client, append })
       }
-      if (dirty.size === 0) latch.unsafeClose()
+      dirty.clear()
+      waiting.unsafeClose()
+      due.unsafeClose()
       return turns
-    }
-
-    const fail = (client: Client, cause: unknown) => {
-      dirty.delete(client)
-      client.failed(cause)
     }
 
     const settle = (
@@ -67,12 +71,12 @@ export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
       if (Exit.isSuccess(exit)) Metrics.add(Metrics.commits, 1)
       for (const [index, { client }] of turns.entries()) {
         if (Exit.isFailure(exit)) {
-          fail(client, Cause.squash(exit.cause))
+          client.failed(Cause.squash(exit.cause))
           continue
         }
         const verdict = exit.value[index]
-        if (verdict === undefined) fail(client, new Error("the journal gave no verdict on this session"))
-        else Either.match(verdict, { onLeft: (error) => fail(client, error), onRight: client.stored })
+        if (verdict === undefined) client.failed(new Error("the journal gave no verdict on this session"))
+        else Either.match(verdict, { onLeft: client.failed, onRight: client.stored })
       }
     }
 
@@ -85,12 +89,17 @@ export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
     })
 
     yield* Effect.forkScoped(
-      Effect.uninterruptibleMask((restore) => Effect.forever(Effect.zipRight(restore(latch.await), commit)))
+      Effect.uninterruptibleMask((restore) => Effect.forever(Effect.zipRight(restore(due.await), commit)))
     )
+    const linger = Effect.all([waiting.await, waiting.close, Effect.sleep(lingerMillis), due.open], { discard: true })
+    yield* Effect.forkScoped(Effect.forever(linger))
     return {
       unsafeWake: (client) => {
         dirty.add(client)
-        latch.unsafeOpen()
+        waiting.unsafeOpen()
+      },
+      unsafeHurry: () => {
+        due.unsafeOpen()
       }
     }
   })

@@ -9,6 +9,7 @@ import type { ChatChunk } from "../../src/domain/Chunk.ts"
 import { type StoredEvent, type StoredOf, sourceSeqs } from "../../src/domain/Event.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
+import { lingerMillis } from "../../src/session/Writer.ts"
 import * as World from "../support/World.ts"
 
 const delta = (text: string, index = 0): ChatChunk => ({ type: "text", index, text })
@@ -111,6 +112,7 @@ describe("streaming", () => {
       yield* Effect.replicateEffect(Effect.yieldNow(), 20)
       yield* agent.followup("go")
       yield* Effect.replicateEffect(Effect.yieldNow(), 50)
+      yield* TestClock.adjust(lingerMillis)
       assert.deepStrictEqual(runs(yield* world.log), ["text:a"])
       yield* Effect.zipRight(Deferred.succeed(gate, undefined), agent.idle)
       yield* Effect.replicateEffect(Effect.yieldNow(), 20)

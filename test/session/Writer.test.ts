@@ -1,0 +1,81 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as TestClock from "effect/TestClock"
+import { SessionId } from "../../src/domain/Ids.ts"
+import type { Append } from "../../src/journal/Journal.ts"
+import * as Writer from "../../src/session/Writer.ts"
+
+/** A client with a number of events; `stored` tells how many of them its commits held. */
+const client = (name: string) => {
+  let waiting = 0
+  const stored: Array<number> = []
+  const failed: Array<unknown> = []
+  const append = (events: number): Append => ({
+    id: SessionId.make(name),
+    head: 0,
+    epoch: 1,
+    events: Array.from({ length: events }, (_, seq) => ({ type: "turn/start", data: { turn: 1 }, seq, time: 0 })),
+    summary: { title: "", turns: 0, open: false }
+  })
+  const of: Writer.Client = {
+    waiting: () => (waiting === 0 ? undefined : append(waiting)),
+    stored: () => {
+      stored.push(waiting)
+      waiting = 0
+    },
+    failed: (cause) => failed.push(cause)
+  }
+  return { of, stored, failed, add: () => waiting++ }
+}
+
+const others = Effect.replicateEffect(Effect.yieldNow(), 20)
+
+/** A writer whose commits are told: how many events of each session. */
+const writing = Effect.gen(function* () {
+  const commits: Array<ReadonlyArray<number>> = []
+  const writer = yield* Writer.make((batches) =>
+    Effect.sync(() => {
+      commits.push(batches.map((batch) => batch.events.length))
+      return batches.map(() => Either.right(0))
+    })
+  )
+  yield* others
+  return { writer, commits }
+})
+
+describe("the writer", () => {
+  it.scoped("W20: what is appended in a moment is one commit, of every session at once", () =>
+    Effect.gen(function* () {
+      const { commits, writer } = yield* writing
+      const [a, b] = [client("a"), client("b")]
+      for (const { add, of } of [a, b, a]) {
+        add()
+        writer.unsafeWake(of)
+        yield* others
+      }
+      assert.deepStrictEqual(commits, [], "nobody waits yet")
+      yield* TestClock.adjust(Writer.lingerMillis)
+      assert.deepStrictEqual(commits, [[2, 1]])
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(commits.length, 1, "and nothing is written for nothing")
+      assert.deepStrictEqual([a.stored, b.stored], [[2], [1]])
+    })
+  )
+
+  it.scoped("J18: whoever waits has it stored at once, and what comes meanwhile is not forgotten", () =>
+    Effect.gen(function* () {
+      const { commits, writer } = yield* writing
+      const a = client("a")
+      a.add()
+      writer.unsafeWake(a.of)
+      writer.unsafeHurry()
+      yield* others
+      assert.deepStrictEqual(commits, [[1]])
+      a.add()
+      writer.unsafeWake(a.of)
+      yield* TestClock.adjust(Writer.lingerMillis)
+      assert.deepStrictEqual(commits, [[1], [1]])
+    })
+  )
+})
