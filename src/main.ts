@@ -35,7 +35,7 @@ const tools = (place: Place) =>
   Pipeline.layer.pipe(
     Layer.provideMerge(BuiltIn.layer),
     Layer.provide(Outputs.layer(outputs)),
-    Layer.provide(Workspace.layer(place.workspace, { reserved: [place.db, ".daybook"], except: [outputs] }))
+    Layer.provide(Workspace.layer(place.workspace, { reserved: [place.db, ".daybook"], readable: [outputs] }))
   )
 
 const prompt = (place: Place) =>

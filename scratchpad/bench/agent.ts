@@ -28,7 +28,7 @@ const toolkit = Toolkit.make(
 /** What the model answers to its request of that number, from 1; it is called when that request arrives. */
 export type Answers = (request: number) => ReadonlyArray<Chunk.ChatChunk>
 
-/** 64 deltas at a time, as those of a fast server arrive. */
+/** 64 deltas at a time, as those of a fast server arrive; `Stream.rechunk` would cost more than all that is measured. */
 const paced = (answer: ReadonlyArray<Chunk.ChatChunk>): Stream.Stream<Chunk.ChatChunk> => {
   let sent = 0
   const next = Effect.suspend(() => {

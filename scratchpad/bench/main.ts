@@ -76,6 +76,7 @@ const streaming = Effect.fnUntraced(function* (folder: string) {
 /** One turn of many steps; the time of each is that from request to request, without the floor's in between. */
 const steps = Effect.fnUntraced(function* (folder: string) {
   const count = 220
+  // the rows of: step/start and step/end, the answer and its chunk, four calls, their results and a settled one
   const floorUnit = Floor.commits(`${folder}/floor-steps.db`, [2, 2, 4, 5])
   const each: Array<number> = []
   const floors: Array<number> = []
@@ -99,6 +100,7 @@ const steps = Effect.fnUntraced(function* (folder: string) {
 })
 
 const turns = Effect.fnUntraced(function* (folder: string) {
+  // the rows of: the prompt and turn/start; its claim, step/start, user/message and header; chunk, answer and both ends
   const floorUnit = Floor.commits(`${folder}/floor-turns.db`, [2, 4, 4])
   const work = (agent: Agent.Agent) =>
     Effect.zipRight(Effect.replicateEffect(turn(agent), 50), rounds(1000, timed(turn(agent)), floorUnit))
@@ -158,6 +160,7 @@ const cancelling = Effect.fnUntraced(function* (folder: string) {
       yield* Fiber.join(sent)
       return yield* timed(agent.cancel("user"))
     })
+  // the rows of: eight results and both ends
   const floorUnit = Floor.commits(`${folder}/floor-cancel.db`, [10])
   const work = (agent: Agent.Agent) =>
     Effect.zipRight(Effect.replicateEffect(unit(agent), 20), rounds(100, unit(agent), floorUnit))

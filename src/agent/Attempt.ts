@@ -37,6 +37,9 @@ const received = (attempt: Attempt, runs: ReadonlyArray<Chunks.RunChunk>): Reado
     data: { turn: attempt.place.turn, step: attempt.place.step, chunk }
   }))
 
+const isDelta = (chunk: Chunks.ChatChunk): boolean =>
+  chunk.type === "text" || chunk.type === "reasoning" || chunk.type === "tool-call"
+
 const saysNothing = (chunk: Chunks.ChatChunk): boolean =>
   (chunk.type === "text" || chunk.type === "reasoning") && chunk.text === ""
 
@@ -103,19 +106,20 @@ export const receive = (
       const show = (chunk: Chunks.ChatChunk) => session.unsafeNotify({ type: "delta", turn, step, chunk })
       const next = Effect.catchAllCause(Effect.asSome(yield* Stream.toPull(stream)), stopped)
       const pending = yield* Effect.makeLatch(false)
-      let ticks = false
+      /** The clock is started late: most answers that call tools come in few pieces, and never need it. */
+      let isTicking = false
       for (;;) {
         const came = yield* next
         if (Option.isNone(came)) return
         yield* checked(came.value)
-        Metrics.add(Metrics.deltas, came.value.length)
+        Metrics.unsafeAdd(Metrics.deltas, Chunk.filter(came.value, isDelta).length)
         const ended = take(attempt, came.value, show)
         if (ended.length > 0) yield* session.append(() => received(attempt, ended))
         if (attempt.runs.open === undefined) continue
         pending.unsafeOpen()
         // it fails only when the session is broken, and then the next append fails too
-        if (!ticks) yield* Effect.forkScoped(Effect.ignore(clockwork(session, attempt, pending)))
-        ticks = true
+        if (!isTicking) yield* Effect.forkScoped(Effect.ignore(clockwork(session, attempt, pending)))
+        isTicking = true
       }
     })
   )

@@ -19,6 +19,7 @@ import * as Request from "../domain/Request.ts"
 import * as SessionState from "../domain/SessionState.ts"
 import { inputMessages } from "../domain/Transcript.ts"
 import { canonical, deepFreeze } from "../internal/Json.ts"
+import { quiet } from "../internal/Spans.ts"
 import { type ChatError, toFailure } from "../model/ChatModel.ts"
 import * as Retry from "../model/Retry.ts"
 import type * as Session from "../session/Session.ts"
@@ -155,14 +156,11 @@ const ask = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn, place: Plac
     yield* loop.session.barrier
     live.attempt = attempt
     const failure = yield* Attempt.receive(loop.session, attempt, loop.model.stream(request)).pipe(
-      Effect.withSpan("ChatModel.stream", {
-        attributes: { provider, model, attempt: tries },
-        captureStackTrace: false
-      }),
+      Effect.ensuring(Effect.suspend(() => Effect.annotateCurrentSpan({ ...attempt.assembly.usage }))),
+      quiet("ChatModel.stream", { provider, model, attempt: tries }),
       Effect.as(Option.none<ChatError>()),
       Effect.catchTag("ChatError", (error) => Effect.succeedSome(error))
     )
-    if (attempt.assembly.usage !== undefined) yield* Effect.annotateCurrentSpan({ ...attempt.assembly.usage })
     if (Option.isNone(failure)) {
       yield* loop.session.append((state) => {
         live.attempt = undefined
@@ -185,10 +183,7 @@ const ask = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn, place: Plac
 })
 
 const traced = <A, E>(step: Effect.Effect<A, E>, loop: Loop, live: LiveTurn, input: { readonly step: number }) =>
-  Effect.withSpan(step, "Agent.step", {
-    attributes: { sessionId: loop.session.id, turn: live.turn, step: input.step },
-    captureStackTrace: false
-  })
+  quiet("Agent.step", { sessionId: loop.session.id, turn: live.turn, step: input.step })(step)
 
 /**
  * Runs one step with this input, which `offered` is claimed for. On return the step is closed; on failure or interruption

@@ -13,6 +13,7 @@ import { name, root, version } from "./Root.ts"
 import * as Run from "./Run.ts"
 import * as Sessions from "./Sessions.ts"
 import * as Show from "./Show.ts"
+import type { Shutdown } from "./Shutdown.ts"
 import { Stdio } from "./Stdio.ts"
 import * as Verify from "./Verify.ts"
 
@@ -57,13 +58,13 @@ const run = (argv: ReadonlyArray<string>) =>
  * Runs an effect whose console is ours: help goes to standard output, without colours. What `@effect/cli` says of errors
  * goes nowhere: the supervisor says it, once.
  */
-const withQuietConsole = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R | Stdio> =>
-  Effect.flatMap(Stdio, (stdio) =>
-    Effect.consoleWith((console) =>
-      Effect.withConsole(effect, {
-        ...console,
-        error: () => Effect.void,
-        log: (text) => Effect.ignore(stdio.out(`${Help.tidy(name, String(text))}\n`))
-      })
-    )
-  )
+const withQuietConsole = Effect.fnUntraced(function* <A, E, R>(effect: Effect.Effect<A, E, R>) {
+  const context = yield* Effect.context<Shutdown | Stdio>()
+  const console = yield* Effect.console
+  const print = (text: string) => Effect.flatMap(Stdio, (stdio) => stdio.out(`${Help.tidy({ name, text })}\n`))
+  return yield* Effect.withConsole(effect, {
+    ...console,
+    error: () => Effect.void,
+    log: (text) => Effect.asVoid(Effect.provide(supervised(print(String(text))), context))
+  })
+})

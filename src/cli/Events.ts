@@ -20,9 +20,13 @@ import { Stdio } from "./Stdio.ts"
 const config = {
   ...Place.options,
   json: Options.boolean("json").pipe(Options.withDescription("One JSON object a line, with all that is stored.")),
-  from: SeqOption.make("from", "The first event to print. They are numbered from 0.").pipe(Options.withDefault(0)),
+  from: SeqOption.make({ name: "from", description: "The first event to print. They are numbered from 0." }).pipe(
+    Options.withDefault(0)
+  ),
   follow: Options.boolean("follow").pipe(
-    Options.withDescription("Go on with what is appended, whoever appends it, until a signal or until nobody reads.")
+    Options.withDescription(
+      "Go on with what is appended, whoever appends it, until a signal. A reader that went away is noticed at the next event, and ends it then."
+    )
   ),
   id: SessionArg.argument
 }
@@ -40,6 +44,7 @@ const description = HelpDoc.blocks([
   )
 ])
 
+/** `daybook events`: prints until the end of the log, or with `--follow` until it is interrupted. */
 export const command = Command.make("events", config, (own) => reading(own, print(own))).pipe(
   Command.withDescription(description)
 )
@@ -54,11 +59,11 @@ const print = Effect.fnUntraced(function* (wanted: {
 }) {
   const journal = yield* Journal
   const stdio = yield* Stdio
-  yield* journal.find(wanted.id)
+  const { head } = yield* journal.find(wanted.id)
   const render = wanted.json ? Gist.json : Gist.line
   const pages = wanted.follow ? Pages.following : Pages.events
-  yield* Stream.runForEachChunk(pages(journal, wanted.id, wanted.from), (events) => {
+  yield* Stream.runForEachChunk(pages(journal, wanted.id, { from: wanted.from, head }), (events) => {
     const text = Chunk.toReadonlyArray(events).map((event) => `${render(event)}\n`)
-    return text.length === 0 ? Effect.void : stdio.out(text.join(""))
+    return text.length === 0 ? Effect.void : stdio.out(text.join(""), wanted.json ? "json" : "text")
   })
 })

@@ -11,10 +11,9 @@ import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Predicate from "effect/Predicate"
 import { JournalUnsupported, SessionOwned } from "../domain/Errors.ts"
 import { withoutStyle } from "./Help.ts"
-import { oneLine } from "./Line.ts"
+import { flattened } from "./Line.ts"
 import { Shutdown } from "./Shutdown.ts"
 import { OutputClosed, type Stdio, say } from "./Stdio.ts"
 
@@ -56,7 +55,7 @@ export const logCause = (cause: Cause.Cause<unknown>): Effect.Effect<void> =>
   Effect.logDebug("the cause of what failed", cause)
 
 /** One line of text out of a document of `@effect/cli`. */
-export const plain = (doc: HelpDoc.HelpDoc): string => oneLine(withoutStyle(HelpDoc.toAnsiText(doc)))
+export const plain = (doc: HelpDoc.HelpDoc): string => flattened(withoutStyle(HelpDoc.toAnsiText(doc)))
 
 // internal
 
@@ -82,9 +81,8 @@ const explainFailure = (failure: unknown): Explained => {
   return { line, code: 1 }
 }
 
-/** Whoever reads may stop when it likes; an output that could not be written is an error. */
-const explainClosed = ({ cause }: OutputClosed): Explained =>
-  Predicate.hasProperty(cause, "code") && (cause.code === "EPIPE" || cause.code === "ERR_STREAM_DESTROYED")
+const explainClosed = ({ cause, isReaderGone }: OutputClosed): Explained =>
+  isReaderGone
     ? { code: 0 }
     : { line: `the output could not be written: ${messageOf(cause)} What is stored is kept.`, code: 1 }
 
@@ -93,6 +91,6 @@ const more = "Nothing was changed. See daybook --help."
 const messageOf = (error: unknown): string => sentence(error instanceof Error ? error.message : String(error))
 
 const sentence = (text: string): string => {
-  const line = oneLine(text)
+  const line = flattened(text)
   return /[.!?]$/.test(line) ? line : `${line}.`
 }

@@ -6,7 +6,7 @@
 const boilerplate = /^ +(?:A user-defined piece of text\.|A true or false value\.|This setting is optional\.)\n+/gm
 
 /** A help text without colours, boilerplate and trailing blanks, whose usage line can be typed as it stands. */
-export const tidy = (name: string, text: string): string =>
+export const tidy = ({ name, text }: { readonly name: string; readonly text: string }): string =>
   `${withoutStyle(text)}\n`
     .replace(boilerplate, "")
     .replace(/ +$/gm, "")

@@ -7,10 +7,18 @@
 import * as Predicate from "effect/Predicate"
 
 /** A text in one line: white space and control characters become single spaces. */
-export const oneLine = (text: string): string => text.replace(unprintable, " ").trim()
+export const flattened = (text: string): string => text.replace(unprintable, " ").trim()
 
-/** A text as it may go to a terminal: line breaks and tabs stay, other control characters show as U+FFFD. */
-export const printable = (text: string): string => text.replace(control, "\uFFFD")
+/** A text without control characters: line breaks and tabs stay, others show as U+FFFD. */
+export const uncontrolled = (text: string): string => text.replace(control, "\uFFFD")
+
+/** A text as it may go to a terminal: the same, and what would show its characters in another order is U+FFFD as well. */
+export const printable = (text: string): string => uncontrolled(text).replace(reordering, "\uFFFD")
+
+/** A line of a text as it stands: its blanks and columns are kept, other control characters show as U+FFFD. */
+export const verbatim = (line: string, columns: number): string =>
+  // as many characters as can matter, each of two units at most
+  clip(uncontrolled(untabbed(line.slice(0, 2 * columns + 2))), columns)
 
 /** As much of a line as fits into `columns`, with `…` where it was cut. */
 export const clip = (line: string, columns: number): string => {
@@ -26,7 +34,8 @@ export const clip = (line: string, columns: number): string => {
 }
 
 /** The beginning of a text as one clipped line, at the cost of that beginning alone. */
-export const brief = (text: string, columns: number): string => clip(oneLine(text.slice(0, 4 * columns + 200)), columns)
+export const brief = (text: string, columns: number): string =>
+  clip(flattened(text.slice(0, 4 * columns + 200)), columns)
 
 /** A line filled up with spaces to `columns`. */
 export const pad = (line: string, columns: number): string => {
@@ -65,6 +74,20 @@ export const callLine = (name: string, rawArguments: string, columns = 80): stri
 
 const unprintable = /[\s\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]+/g
 const control = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g
+const reordering = /[\u202a-\u202e\u2066-\u2069]/g
+
+/** A line with spaces up to the next eighth column in place of tabs: what stands before it moves no column of it. */
+const untabbed = (line: string): string => {
+  if (!line.includes("\t")) return line
+  let width = 0
+  let result = ""
+  for (const character of line) {
+    const text = character === "\t" ? " ".repeat(8 - (width % 8)) : character
+    width += character === "\t" ? text.length : widthOf(character)
+    result += text
+  }
+  return result
+}
 
 /** Ranges of characters that take two columns: East Asian ones and pictures. */
 const wide: ReadonlyArray<readonly [number, number]> = [

@@ -8,11 +8,19 @@ import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Config from "effect/Config"
+import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { reasonOf } from "../tool/Workspace.ts"
+import { reasonOf } from "../internal/Refusal.ts"
 import * as Argv from "./Argv.ts"
 import { UsageError } from "./Failure.ts"
+
+/** No journal lies at a place that is to have one. */
+export class NoJournal extends Data.TaggedError("NoJournal")<{ readonly source: string; readonly db: string }> {
+  override get message() {
+    return `${this.source}: there is no journal at ${this.db}. Nothing was read. Name the file of one with --db.`
+  }
+}
 
 /** What is declared on the root and on every command. */
 export const options = {
@@ -68,7 +76,7 @@ export const resolve = Effect.fn("Place.resolve")(function* (own: Given, root: G
 export const check = Effect.fn("Place.check")(function* (place: Place, to: "read" | "write") {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  const source = place.dbFrom === "default" ? "the database" : place.dbFrom
+  const source = sourceOf(place)
   const file = yield* Effect.option(fs.stat(place.db))
   if (Option.isSome(file) && file.value.type === "Directory")
     return yield* usage(`${source}: ${place.db} is a folder, and no database. Nothing was changed. Name a file.`)
@@ -83,7 +91,17 @@ export const check = Effect.fn("Place.check")(function* (place: Place, to: "read
     )
 })
 
-/** Creates the folder of a database at its default place, hidden from git. */
+/** Fails where there is no file, or an empty one. What else is wrong with it, opening it tells. */
+export const mustExist = Effect.fn("Place.mustExist")(function* (place: Place) {
+  const fs = yield* FileSystem.FileSystem
+  const isThere = yield* fs.stat(place.db).pipe(
+    Effect.map(({ size }) => size > 0),
+    Effect.catchAll((error) => Effect.succeed(error._tag !== "SystemError" || error.reason !== "NotFound"))
+  )
+  if (!isThere) return yield* new NoJournal({ source: sourceOf(place), db: place.db })
+})
+
+/** Creates the folder of a database at its default place, for its owner alone and hidden from git. */
 export const prepare = Effect.fn("Place.prepare")(function* (place: Place) {
   if (place.dbFrom !== "default") return
   const fs = yield* FileSystem.FileSystem
@@ -95,7 +113,9 @@ export const prepare = Effect.fn("Place.prepare")(function* (place: Place) {
     })
   if (yield* Effect.mapError(fs.exists(parent), failed)) return
   // another process may be creating it at the same moment
-  yield* Effect.catchIf(fs.makeDirectory(parent), alreadyExists, () => Effect.void).pipe(Effect.mapError(failed))
+  yield* Effect.catchIf(fs.makeDirectory(parent, { mode: 0o700 }), alreadyExists, () => Effect.void).pipe(
+    Effect.mapError(failed)
+  )
   yield* Effect.mapError(fs.writeFileString(path.join(parent, ".gitignore"), "*\n"), failed)
 })
 
@@ -103,6 +123,8 @@ export const prepare = Effect.fn("Place.prepare")(function* (place: Place) {
 
 const folderName = ".daybook"
 const fileName = "daybook.db"
+
+const sourceOf = ({ dbFrom }: Place): string => (dbFrom === "default" ? "the database" : dbFrom)
 
 const usage = (message: string) => new UsageError({ message })
 

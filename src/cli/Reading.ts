@@ -7,13 +7,15 @@ import { Composition } from "./Composition.ts"
 import * as Place from "./Place.ts"
 import { root } from "./Root.ts"
 
-/** Runs an effect on the journal that these options mean. */
+/** Runs an effect on the journal that these options mean. Without a file that is an empty one, unless there must be one. */
 export const reading = Effect.fnUntraced(function* <A, E, R>(
   own: Place.Given,
-  effect: Effect.Effect<A, E, R | Journal>
+  effect: Effect.Effect<A, E, R | Journal>,
+  options: { readonly mustExist?: boolean } = {}
 ) {
   const place = yield* Place.resolve(own, yield* root)
   yield* Place.check(place, "read")
+  if (options.mustExist === true) yield* Place.mustExist(place)
   const composition = yield* Composition
   return yield* Effect.provide(effect, composition.reading(place))
 })

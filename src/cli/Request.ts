@@ -11,7 +11,6 @@ import * as Options from "@effect/cli/Options"
 import type * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as List from "effect/List"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
@@ -40,10 +39,10 @@ export class NoRequest extends Data.TaggedError("NoRequest")<{ readonly sessionI
 
 const config = {
   ...Place.options,
-  at: SeqOption.make(
-    "at",
-    "The events before this one count. They are numbered from 0. Without it, all events count."
-  ).pipe(Options.optional),
+  at: SeqOption.make({
+    name: "at",
+    description: "The events before this one count. They are numbered from 0. Without it, all events count."
+  }).pipe(Options.optional),
   id: SessionArg.argument
 }
 
@@ -65,6 +64,7 @@ const description = HelpDoc.blocks([
   HelpDoc.p(["Examples:", "", "  daybook request ID", "  daybook request ID --at 6"].join("\n"))
 ])
 
+/** `daybook request`: prints one request, or fails where the log has none at that place. */
 export const command = Command.make("request", config, (own) => reading(own, print(own))).pipe(
   Command.withDescription(description)
 )
@@ -82,25 +82,28 @@ const print = Effect.fnUntraced(function* (wanted: { readonly id: SessionId; rea
     })
   const state = yield* stateAt(journal, record, at)
   const [next] = yield* journal.read(wanted.id, { from: at, limit: 1 })
-  const sent = asks(state, next)
-  const request = SessionState.deriveRequest(sent ? state : closed(state))
+  const { after } = yield* Effect.orDieWith(
+    Repair.closed(state), // what folds can be closed
+    (detail) => new Error(`repair does not fit: ${detail}`)
+  )
+  const request = SessionState.deriveRequest(after)
   if (request === undefined) return yield* new NoRequest({ sessionId: wanted.id, at })
   const open = state.brackets.open
-  if (!sent && open !== undefined)
+  if (open !== undefined && !isSent(state, next))
     yield* say(
       `session ${wanted.id}: turn ${open.turn} is open before seq ${at}: this request is as if the log had been repaired there`
     )
-  yield* stdio.out(`${canonicalRequest(request)}\n`)
+  yield* stdio.out(`${canonicalRequest(request)}\n`, "json")
 })
 
 /** The state of a log before that seq. */
 const stateAt = (
   journal: Context.Tag.Service<Journal>,
-  { header }: SessionRecord,
+  { head, header }: SessionRecord,
   at: number
 ): Effect.Effect<SessionState.SessionState, JournalError> =>
   Stream.runFoldEffect(
-    Stream.takeWhile(Pages.events(journal, header.id, 0), (event) => event.seq < at),
+    Stream.takeWhile(Pages.events(journal, header.id, { from: 0, head }), (event) => event.seq < at),
     SessionState.initial(header.seedLength),
     (state, event) =>
       Effect.mapError(
@@ -109,19 +112,9 @@ const stateAt = (
       )
   )
 
-/** Whether the open step is about to ask: its input and its header are in the log, and nothing of its answer. */
-const asks = ({ brackets }: SessionState.SessionState, next: StoredEvent | undefined): boolean => {
+/** Whether the open step had asked, and gets its first answer next. Closing adds nothing to the request of such a step. */
+const isSent = ({ brackets }: SessionState.SessionState, next: StoredEvent | undefined): boolean => {
   const step = brackets.open?.step
   if (step === undefined || step.answer !== undefined || List.isCons(step.attempt)) return false
-  return next?.type !== "user/message" && next?.type !== "request/header"
+  return next?.type === "assistant/chunk" || next?.type === "assistant/message" || next?.type === "request/retry"
 }
-
-/** The state once repair has closed what is open. */
-const closed = (state: SessionState.SessionState): SessionState.SessionState =>
-  Either.getOrThrowWith(
-    SessionState.fold(
-      Repair.closers(state).map((event, index) => ({ ...event, seq: state.head + index, time: state.time })),
-      state
-    ),
-    (detail) => new Error(`repair does not fit: ${detail}`)
-  )

@@ -80,14 +80,16 @@ const description = HelpDoc.blocks([
   ),
   HelpDoc.p(
     [
-      "Exit codes: 0 completed; 1 failed, cut at a token limit, or not run; 2 usage; 3 blocked, or a call",
-      "was denied; 4 the session is owned by another process; 130 cancelled by SIGINT, 143 by SIGTERM or",
-      "SIGHUP. A signal cancels the turn, and waits until that has settled and is stored."
+      "Exit codes: 0 completed; 1 failed, cut at a token limit, not run, or the output could not be written;",
+      "2 usage; 3 blocked, or a call was denied; 4 the session is owned by another process; 130 cancelled by",
+      "SIGINT, 143 by SIGTERM or SIGHUP. A signal cancels the turn, and waits until that has settled and is",
+      "stored."
     ].join("\n")
   ),
   HelpDoc.p(OfflineGrammar.grammar)
 ])
 
+/** `daybook run`: ends with the exit code that tells how the prompt went. */
 export const command = Command.make("run", config, (own) =>
   Effect.gen(function* () {
     const place = yield* Place.resolve(own, yield* root)
@@ -127,20 +129,33 @@ const run = (errand: Errand) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const id = yield* Option.match(errand.session, { onNone: () => makeSessionId, onSome: Effect.succeed })
-      const verdict = yield* supervised(Effect.scoped(converse(errand, id, restore)))
-      if (Option.isNone(verdict)) return
-      const shutdown = yield* Shutdown
-      const advice = Verdict.advice(id, verdict.value)
-      if (advice !== undefined) yield* say(advice)
-      yield* shutdown.endWith(Verdict.exitCode(verdict.value, yield* shutdown.signal))
+      const screen = yield* Screen.make(errand.output)
+      const verdict = yield* supervised(Effect.scoped(converse({ errand, id, screen, restore })))
+      if (Option.isSome(verdict)) yield* conclude(id, verdict.value)
+      // however it went: an output that lacks something is an error
+      yield* supervised(screen.written)
     })
   )
 
-/** Opens the session, sends the prompt and waits. `restore` opens the windows in which a signal is heard. */
-const converse = Effect.fnUntraced(function* (errand: Errand, id: SessionId, restore: Restore) {
+const conclude = Effect.fnUntraced(function* (id: SessionId, verdict: Verdict.Verdict) {
+  const shutdown = yield* Shutdown
+  const advice = Verdict.advice(id, verdict)
+  if (advice !== undefined) yield* say(advice)
+  yield* shutdown.endWith(Verdict.exitCode(verdict, yield* shutdown.signal))
+})
+
+interface Conversation {
+  readonly errand: Errand
+  readonly id: SessionId
+  readonly screen: Screen.Screen
+  /** Opens the windows in which a signal is heard. */
+  readonly restore: Restore
+}
+
+/** Opens the session, sends the prompt and waits. */
+const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen }: Conversation) {
   const agents = yield* Agents
   const journal = yield* Journal
-  const screen = yield* Screen.make(errand.output)
   yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor({ what: screen.waitingFor, tell: screen.note }))
   const watched = yield* watcher(screen)
   const agent = yield* restore(
@@ -167,7 +182,7 @@ const converse = Effect.fnUntraced(function* (errand: Errand, id: SessionId, res
   // `idle` fails on the fibers of a turn alone: here, only a signal ends it early
   const idle = yield* Effect.exit(restore(agent.idle))
   if (Exit.isFailure(idle)) yield* agent.cancel("user", { keepInbox: true })
-  const search = yield* Stream.runFold(Pages.events(journal, id, head), Verdict.search(own), Verdict.advance)
+  const search = yield* Stream.runFold(Pages.events(journal, id, { from: head }), Verdict.search(own), Verdict.advance)
   return search.verdict
 })
 

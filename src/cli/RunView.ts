@@ -11,7 +11,7 @@ import type { CallId } from "../domain/Ids.ts"
 import { textOf } from "../domain/Message.ts"
 import type { FeedItem } from "../domain/Notice.ts"
 import type { TurnEnding } from "../domain/TurnEnding.ts"
-import { brief, callLine, clip, count, elapsed, oneLine } from "./Line.ts"
+import { brief, callLine, clip, count, elapsed, flattened } from "./Line.ts"
 
 /** A call that runs. */
 export interface Running {
@@ -44,7 +44,10 @@ export interface View {
 }
 
 /** Text for standard output, or a line for standard error. */
-export type Piece = { readonly to: "out"; readonly text: string } | { readonly to: "err"; readonly line: string }
+export type Piece =
+  | { readonly to: "out"; readonly text: string }
+  /** `about` marks a line that means nothing where the text of answers is not printed. */
+  | { readonly to: "err"; readonly line: string; readonly about?: "printed text" }
 
 /** What follows an item: the next view, and what to write. */
 export type Shown = readonly [View, ReadonlyArray<Piece>]
@@ -115,7 +118,7 @@ export const waitingFor = (view: View): string => {
 
 // internal
 
-const line = (text: string): Piece => ({ to: "err", line: `daybook: ${oneLine(text)}` })
+const line = (text: string): Piece => ({ to: "err", line: `daybook: ${flattened(text)}` })
 
 const showEvent = (view: View, event: StoredEvent): Shown => {
   switch (event.type) {
@@ -190,14 +193,21 @@ const endLine = (view: View): Shown =>
     ? [view, []]
     : [{ ...view, answer: { ...view.answer, endsLine: true } }, [{ to: "out", text: "\n" }]]
 
+/** What was printed of an attempt that failed stays where it is: standard output cannot be taken back. */
+const disowned: Piece = {
+  to: "err",
+  line: "daybook: what was printed of its answer does not count: the next request's answer starts from the beginning",
+  about: "printed text"
+}
+
 const showRetry = (view: View, { data, time }: StoredOf<"request/retry">): Shown => {
   const [next, end] = endLine(view)
   const { code, message } = data.failure
   const when = elapsed(data.delayMillis)
-  return [
-    { ...next, answer: noAnswer, asking: time },
-    [...end, line(`request ${data.attempt} failed (${code}: ${brief(message, 200)}); the next one goes out in ${when}`)]
-  ]
+  const failed = line(
+    `request ${data.attempt} failed (${code}: ${brief(message, 200)}); the next one goes out in ${when}`
+  )
+  return [{ ...next, answer: noAnswer, asking: time }, [...end, failed, ...(view.answer.shown === 0 ? [] : [disowned])]]
 }
 
 const showSettled = (
@@ -219,7 +229,7 @@ const showSettled = (
 /** What a tool says of how it ended: a last line in brackets. The call is fine all the same. */
 const marker = (output: string): string => {
   const last = output.slice(-80).trimEnd().split("\n").at(-1) ?? ""
-  return /^\[.+\]$/.test(last) ? `  ${oneLine(last)}` : ""
+  return /^\[.+\]$/.test(last) ? `  ${flattened(last)}` : ""
 }
 
 const showEnding = (turn: number, ending: TurnEnding): ReadonlyArray<Piece> => {

@@ -3,21 +3,25 @@
  *
  * - One writer at a time. The live lines are taken away before anything else is written, and drawn again after it.
  * - Where standard output and standard error are one terminal, a line of the one never continues a line of the other.
- * - A reader that went away ends nothing: the turn is worth finishing.
+ * - A reader that went away ends nothing: the turn is worth finishing. An output that cannot be written ends nothing either,
+ *   but is kept for the end.
  * - With `events`, standard output gets each event as it commits, as `daybook events --json` prints it, and nothing else.
  */
 import type * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
+import type * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import type { FeedItem } from "../domain/Notice.ts"
+import * as Turnstile from "../internal/Turnstile.ts"
 import * as Gist from "./Gist.ts"
 import * as RunView from "./RunView.ts"
-import { Stdio } from "./Stdio.ts"
+import { type OutputClosed, Stdio } from "./Stdio.ts"
 
 /** How often the live lines are drawn. */
-export const tick = "100 millis"
+export const tick = Duration.millis(100)
 
 /** How many live lines there are at most. They must fit on the screen together, above the line of the cursor. */
 export const maxLiveLines = 8
@@ -32,6 +36,8 @@ export interface Screen {
   readonly note: (line: string) => Effect.Effect<void>
   /** What is being waited for, as it is now. */
   readonly waitingFor: Effect.Effect<string>
+  /** Fails with the first reason why standard output lacks what was shown. A reader that went away is none. */
+  readonly written: Effect.Effect<void, OutputClosed>
 }
 
 /** Takes live lines off a terminal, whose cursor stands right below them. */
@@ -53,63 +59,22 @@ export const joined = (pieces: ReadonlyArray<RunView.Piece>): ReadonlyArray<read
   return texts
 }
 
-/** What an item writes to standard output, and to standard error. */
-const pieces = (output: Output, item: FeedItem, shown: ReadonlyArray<RunView.Piece>): ReadonlyArray<RunView.Piece> => {
-  if (output === "answer") return shown
-  const lines = shown.filter((piece) => piece.to === "err")
-  return item.type === "event" ? [{ to: "out", text: `${Gist.json(item.event)}\n` }, ...lines] : lines
-}
-
+/** A screen that has shown nothing yet. */
 export const make = Effect.fnUntraced(function* (output: Output): Effect.fn.Return<Screen, never, Stdio> {
   const stdio = yield* Stdio
-  const lock = yield* Effect.makeSemaphore(1)
-  const isShared = stdio.outIsTerminal && stdio.errIsTerminal
+  const alone = Turnstile.make()
+  const surface = makeSurface(stdio, output)
   let view = RunView.empty
-  let drawn = 0
-  let endsLine = true
 
-  const paint = (piece: RunView.Piece): RunView.Piece =>
-    stdio.errTakesEscapes && piece.to === "err" ? { ...piece, line: coloured(piece.line) } : piece
-
-  const undraw = Effect.suspend(() => {
-    const lines = drawn
-    drawn = 0
-    return lines === 0 ? Effect.void : stdio.err(erase(lines))
-  })
-
-  const write = (news: ReadonlyArray<RunView.Piece>) =>
-    Effect.forEach(
-      joined(news.map(paint)),
-      ([to, text]) => {
-        if (to === "err") {
-          const gap = isShared && !endsLine ? "\n" : ""
-          endsLine = true
-          return stdio.err(gap + text)
-        }
-        endsLine = text.endsWith("\n")
-        return Effect.ignore(stdio.out(text))
-      },
-      { discard: true }
-    )
-
-  /** Draws a line per running call, over those that were drawn before. */
   const draw = Effect.gen(function* () {
-    if (!RunView.isWaiting(view) && drawn === 0) return
+    if (!stdio.errTakesEscapes) return
     const now = yield* Clock.currentTimeMillis
     const columns = (yield* stdio.columns) || 80
     const rows = Math.min(maxLiveLines, ((yield* stdio.rows) || 24) - 1)
-    const lines = RunView.liveLines(view, { now, columns: columns - 1, rows })
-    const text = erase(drawn) + lines.map((line) => `${line}\n`).join("")
-    drawn = lines.length
-    yield* stdio.err(isShared && !endsLine ? `\n${text}` : text)
-    if (lines.length > 0) endsLine = true
+    yield* surface.draw(RunView.liveLines(view, { now, columns: columns - 1, rows }))
   })
 
-  const put = (news: ReadonlyArray<RunView.Piece>) =>
-    Effect.gen(function* () {
-      if (news.length > 0) yield* Effect.zipRight(undraw, write(news))
-      if (stdio.errTakesEscapes) yield* draw
-    })
+  const put = (news: ReadonlyArray<RunView.Piece>) => Effect.zipRight(surface.write(news), draw)
 
   const take = (items: Chunk.Chunk<FeedItem>) =>
     Effect.suspend(() => {
@@ -122,18 +87,80 @@ export const make = Effect.fnUntraced(function* (output: Output): Effect.fn.Retu
       return put(news)
     })
 
-  const redraw = Effect.repeat(lock.withPermits(1)(draw), Schedule.spaced(tick))
+  const redraw = Effect.repeat(
+    alone((restore) => restore(draw)),
+    Schedule.spaced(tick)
+  )
 
   return {
     show: (feed) =>
       Effect.scoped(
         Effect.gen(function* () {
           if (stdio.errTakesEscapes) yield* Effect.forkScoped(redraw)
-          yield* Stream.runForEachChunk(feed, (items) => lock.withPermits(1)(take(items)))
-          yield* lock.withPermits(1)(undraw)
+          yield* Stream.runForEachChunk(feed, (items) => alone((restore) => restore(take(items))))
+          yield* alone((restore) => restore(surface.draw([])))
         })
       ),
-    note: (line) => lock.withPermits(1)(put([{ to: "err", line }])),
-    waitingFor: Effect.sync(() => RunView.waitingFor(view))
+    note: (line) => alone((restore) => restore(put([{ to: "err", line }]))),
+    waitingFor: Effect.sync(() => RunView.waitingFor(view)),
+    written: surface.written
   }
 })
+
+// internal
+
+/** What an item writes to standard output, and to standard error. */
+const pieces = (output: Output, item: FeedItem, shown: ReadonlyArray<RunView.Piece>): ReadonlyArray<RunView.Piece> => {
+  if (output === "answer") return shown
+  const lines = shown.filter((piece) => piece.to === "err" && piece.about !== "printed text")
+  return item.type === "event" ? [{ to: "out", text: `${Gist.json(item.event)}\n` }, ...lines] : lines
+}
+
+/** Where both streams are written to: how many live lines stand at its bottom, and whether it stands within a line. */
+const makeSurface = (stdio: Context.Tag.Service<Stdio>, output: Output) => {
+  const isShared = stdio.outIsTerminal && stdio.errIsTerminal
+  let drawn = 0
+  let endsLine = true
+  let failure: OutputClosed | undefined
+
+  const out = (text: string) => {
+    endsLine = text.endsWith("\n")
+    return Effect.catchAll(stdio.out(text, output === "events" ? "json" : "text"), (error) =>
+      Effect.sync(() => {
+        if (!error.isReaderGone) failure ??= error
+      })
+    )
+  }
+
+  const err = (text: string) => {
+    if (text === "") return Effect.void
+    const gap = isShared && !endsLine ? "\n" : ""
+    endsLine = true
+    return stdio.err(gap + text)
+  }
+
+  /** Draws these live lines over those that stand there. */
+  const draw = (lines: ReadonlyArray<string>) =>
+    Effect.suspend(() => {
+      const text = erase(drawn) + lines.map((line) => `${line}\n`).join("")
+      drawn = lines.length
+      return err(text)
+    })
+
+  const paint = (piece: RunView.Piece): RunView.Piece =>
+    stdio.errTakesEscapes && piece.to === "err" ? { ...piece, line: coloured(piece.line) } : piece
+
+  const write = (news: ReadonlyArray<RunView.Piece>) =>
+    news.length === 0
+      ? Effect.void
+      : Effect.zipRight(
+          draw([]),
+          Effect.forEach(joined(news.map(paint)), ([to, text]) => (to === "err" ? err(text) : out(text)), {
+            discard: true
+          })
+        )
+
+  const written = Effect.suspend(() => (failure === undefined ? Effect.void : Effect.fail(failure)))
+
+  return { draw, write, written }
+}

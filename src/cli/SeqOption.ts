@@ -9,7 +9,13 @@ import * as Argv from "./Argv.ts"
 import { brief } from "./Line.ts"
 
 /** An option whose value is a seq: a whole number from 0 on. */
-export const make = (name: string, description: string): Options.Options<number> =>
+export const make = ({
+  description,
+  name
+}: {
+  readonly name: string
+  readonly description: string
+}): Options.Options<number> =>
   Argv.text(name).pipe(
     Options.withPseudoName("SEQ"),
     Options.withDescription(description),

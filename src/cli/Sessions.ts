@@ -12,7 +12,7 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { JournalCorrupt } from "../domain/Errors.ts"
 import { Journal, type SessionRecord } from "../journal/Journal.ts"
-import { clip, oneLine, pad } from "./Line.ts"
+import { clip, flattened, pad } from "./Line.ts"
 import * as Pages from "./Pages.ts"
 import * as Place from "./Place.ts"
 import { reading } from "./Reading.ts"
@@ -33,6 +33,7 @@ const description = HelpDoc.blocks([
   HelpDoc.p(["Examples:", "", "  daybook sessions", "  daybook sessions --json --workspace ~/project"].join("\n"))
 ])
 
+/** `daybook sessions`: lists them all, and fails at the end where a record is damaged. */
 export const command = Command.make("sessions", config, (own) => reading(own, print(own.json))).pipe(
   Command.withDescription(description)
 )
@@ -54,7 +55,7 @@ export const json = ({ header, head, owner, summary }: SessionRecord): string =>
 /** A session as one row, or as three short lines where `columns` are few; 0 columns are as many as it takes. */
 export const row = (record: SessionRecord, columns: number): string => {
   const { header, summary } = record
-  const title = summary.title === "" ? "-" : oneLine(summary.title)
+  const title = summary.title === "" ? "-" : flattened(summary.title)
   const last = lastOf(record)
   const owner = ownerOf(record)
   if (columns !== 0 && columns < narrow)
@@ -78,7 +79,7 @@ const cellsOf = (id: string, turns: string, last: string, owner: string): string
 const lastOf = ({ summary }: SessionRecord): string => (summary.open ? "open" : (summary.ending ?? "-"))
 
 const ownerOf = ({ owner }: SessionRecord): string =>
-  Option.match(owner, { onNone: () => "-", onSome: ({ host, pid }) => `${pid}@${oneLine(host)}` })
+  Option.match(owner, { onNone: () => "-", onSome: ({ host, pid }) => `${pid}@${flattened(host)}` })
 
 const print = Effect.fnUntraced(function* (asJson: boolean) {
   const journal = yield* Journal
@@ -92,7 +93,7 @@ const print = Effect.fnUntraced(function* (asJson: boolean) {
     if (records.length === 0) return Effect.succeed(before)
     const first = before === 0 && !asJson ? heading(columns) : ""
     const rows = records.map((record) => `${render(record)}\n`)
-    return Effect.as(stdio.out(first + rows.join("")), before + records.length)
+    return Effect.as(stdio.out(first + rows.join(""), asJson ? "json" : "text"), before + records.length)
   })
   // the others are listed; each of these is a line of its own, and the last one ends the command
   const last = damaged.pop()

@@ -25,6 +25,7 @@ const description = HelpDoc.blocks([
   HelpDoc.p(["Examples:", "", "  daybook show ID", "  daybook show ID | less"].join("\n"))
 ])
 
+/** `daybook show`: prints all of a session as it is stored now. */
 export const command = Command.make("show", { ...Place.options, id: SessionArg.argument }, (own) =>
   reading(own, print(own.id))
 ).pipe(Command.withDescription(description))
@@ -37,7 +38,7 @@ const print = Effect.fnUntraced(function* (id: SessionId) {
   const record = yield* journal.find(id)
   yield* stdio.out(TranscriptView.heading(record))
   const last = yield* Stream.runFoldEffect(
-    Stream.chunks(Pages.events(journal, id, 0)),
+    Stream.chunks(Pages.events(journal, id, { from: 0, head: record.head })),
     TranscriptView.start(record.header.seedLength),
     (before, events) => {
       let reading = before

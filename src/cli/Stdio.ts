@@ -1,8 +1,8 @@
 /**
  * Standard input, output and error.
  *
- * - A write returns once it was handed over. Nobody reading standard output any more (EPIPE) is a typed failure; nobody
- *   reading standard error is none: there is nobody to tell.
+ * - A write returns once it was handed over. A standard output that cannot be written is a typed failure, which knows
+ *   whether only its reader went away; for standard error it is none: there is nobody to tell.
  * - What goes to a terminal moves no cursor and starts no escape sequence, unless it is `err`'s own drawing: and that is
  *   for terminals alone, and for none that is dumb or is to have no colours (TERM=dumb, NO_COLOR).
  */
@@ -17,19 +17,29 @@ import * as FiberRefs from "effect/FiberRefs"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
+import * as Predicate from "effect/Predicate"
 import type * as Stream from "effect/Stream"
-import { oneLine, printable } from "./Line.ts"
+import { flattened, printable, uncontrolled } from "./Line.ts"
 
-/** Nobody reads standard output any more. */
-export class OutputClosed extends Data.TaggedError("OutputClosed")<{ readonly cause: unknown }> {}
+/** Standard output takes no more. */
+export class OutputClosed extends Data.TaggedError("OutputClosed")<{ readonly cause: unknown }> {
+  /** Whether nobody reads it any more. Whoever reads may stop when it likes; anything else is an error. */
+  get isReaderGone(): boolean {
+    const { cause } = this
+    return Predicate.hasProperty(cause, "code") && (cause.code === "EPIPE" || cause.code === "ERR_STREAM_DESTROYED")
+  }
+}
 
 export class Stdio extends Context.Tag("daybook/cli/Stdio")<
   Stdio,
   {
     /** Standard input. It dies where that cannot be read. */
     readonly input: Stream.Stream<Uint8Array>
-    /** Writes to standard output. */
-    readonly out: (text: string) => Effect.Effect<void, OutputClosed>
+    /**
+     * Writes to standard output. On a terminal control characters show as U+FFFD, and in a text also those that would
+     * show it in another order; JSON keeps these.
+     */
+    readonly out: (text: string, form?: "text" | "json") => Effect.Effect<void, OutputClosed>
     /** Writes to standard error, as it is. Never fails. */
     readonly err: (text: string) => Effect.Effect<void>
     readonly outIsTerminal: boolean
@@ -45,7 +55,7 @@ export class Stdio extends Context.Tag("daybook/cli/Stdio")<
 
 /** Says one line on standard error. */
 export const say = (line: string): Effect.Effect<void, never, Stdio> =>
-  Effect.flatMap(Stdio, (stdio) => stdio.err(`daybook: ${oneLine(line)}\n`))
+  Effect.flatMap(Stdio, (stdio) => stdio.err(`daybook: ${flattened(line)}\n`))
 
 /** Those of this process. From here on a reader that goes away is a failed write, and never a crash. */
 export const layer: Layer.Layer<Stdio> = Layer.effect(
@@ -54,6 +64,7 @@ export const layer: Layer.Layer<Stdio> = Layer.effect(
     ofProcess({ isPlain: term === "dumb" || noColor !== "" })
   )
 )
+
 /** Logs go to standard error, a line each. Causes and stack traces show with `--log-level debug` alone. */
 export const loggerLayer: Layer.Layer<never> = Logger.replace(
   Logger.defaultLogger,
@@ -62,14 +73,14 @@ export const loggerLayer: Layer.Layer<never> = Logger.replace(
     const minimum = FiberRefs.getOrDefault(context, FiberRef.currentMinimumLogLevel)
     const isDebugging = LogLevel.lessThanEqual(minimum, LogLevel.Debug)
     const details = isDebugging && !Cause.isEmpty(cause) ? `\n${Cause.pretty(cause, { renderErrorCause: true })}` : ""
-    const line = oneLine(parts.map(String).join(" "))
+    const line = flattened(parts.map(String).join(" "))
     process.stderr.write(`daybook: ${logLevel.label.toLowerCase()}: ${line}${details}\n`) // edge: a logger is synchronous
   })
 )
 
 // internal
 
-/** A variable of the environment; empty where it is not set or cannot be read. */
+/** A variable of the environment; empty where it is not set or cannot be read. A `function`: `layer`, above, is a value. */
 function variable(name: string): Effect.Effect<string> {
   return Effect.orElseSucceed(Config.string(name), () => "")
 }
@@ -81,7 +92,10 @@ const ofProcess = ({ isPlain }: { readonly isPlain: boolean }): Context.Tag.Serv
   stderr.on("error", () => {})
   return {
     input: NodeStream.stdin,
-    out: (text) => write(stdout, stdout.isTTY === true ? printable(text) : text),
+    out: (text, form = "text") => {
+      if (stdout.isTTY !== true) return write(stdout, text)
+      return write(stdout, form === "json" ? uncontrolled(text) : printable(text))
+    },
     err: (text) => Effect.ignore(write(stderr, text)),
     outIsTerminal: stdout.isTTY === true,
     errIsTerminal: stderr.isTTY === true,

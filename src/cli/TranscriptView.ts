@@ -2,7 +2,7 @@
  * A session as a person reads it: a fold from its events to text.
  *
  * - It shows what a model sees, and beside it what a model does not: how turns ended, what was cut off, what waits.
- * - Results are shown from both ends and bounded; `daybook events --json` has them whole.
+ * - Results are shown line by line as they stand, from both ends and bounded; `daybook events --json` has them whole.
  * - Its state is as large as one step and what waits, however long the log is.
  */
 import * as Either from "effect/Either"
@@ -12,7 +12,7 @@ import * as Inbox from "../domain/Inbox.ts"
 import { textOf, type UserMessage } from "../domain/Message.ts"
 import type { TurnEnding } from "../domain/TurnEnding.ts"
 import type { SessionRecord } from "../journal/Journal.ts"
-import { brief, callLine, count, elapsed, isoTime, oneLine, printable } from "./Line.ts"
+import { brief, callLine, count, elapsed, flattened, isoTime, uncontrolled, verbatim } from "./Line.ts"
 
 interface Call {
   readonly line: string
@@ -96,9 +96,9 @@ export const read = (before: Reading, event: StoredEvent): readonly [Reading, st
 
 /** What stands above the transcript. */
 export const heading = ({ header, head, summary }: SessionRecord): string => {
-  const title = summary.title === "" ? "" : `  ${oneLine(summary.title)}`
+  const title = summary.title === "" ? "" : `  ${flattened(summary.title)}`
   const about = `${count(summary.turns, "turn")}, ${count(head, "event")}, begun ${isoTime(header.created)}`
-  return `session ${header.id}${title}\n${about} in ${oneLine(header.cwd)}\n`
+  return `session ${header.id}${title}\n${about} in ${flattened(header.cwd)}\n`
 }
 
 /** What stands below the transcript: a turn that is open, and what waits. `owner` is whoever is recorded. */
@@ -126,7 +126,7 @@ const spliced = (before: Reading, event: StoredOf<"agent/inbox/spliced">): Readi
 const indented = (text: string): string =>
   text === ""
     ? ""
-    : `${printable(text)
+    : `${uncontrolled(text)
         .trimEnd()
         .replace(/^(?=.)/gm, "  ")}\n`
 
@@ -141,7 +141,7 @@ const answered = (
 ): readonly [Reading, string] => {
   const blocks = message.content.filter((block) => block.type === "tool-call")
   const calls = new Map(blocks.map((block) => [block.callId, { line: callLine(block.name, block.arguments) }]))
-  const name = oneLine(`${message.source.provider}/${message.source.model}`)
+  const name = flattened(`${message.source.provider}/${message.source.model}`)
   const text = textOf(message)
   const said = text === "" ? "" : `\n${name}:\n${indented(text)}`
   return [{ ...before, calls, streamed: 0 }, `${said}${interrupted === true ? "  (interrupted here)\n" : ""}`]
@@ -159,13 +159,13 @@ const result = (before: Reading, event: StoredOf<"tool/result">): readonly [Read
 }
 
 const bounded = (text: string): string => {
-  const lines = text.trimEnd().split("\n")
+  const lines = text.trimEnd().split(/\r?\n/)
   const { first, last } = resultLines
   const kept =
     lines.length <= first + last + 1
       ? lines
       : [...lines.slice(0, first), `… ${count(lines.length - first - last, "line")} …`, ...lines.slice(-last)]
-  return kept.map((each) => `${`  | ${brief(each, 160)}`.trimEnd()}\n`).join("")
+  return kept.map((each) => `${`  | ${verbatim(each, 160)}`.trimEnd()}\n`).join("")
 }
 
 const ended = (reason: TurnEnding): string => {

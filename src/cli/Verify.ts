@@ -2,6 +2,7 @@
  * `daybook verify`: whether a log holds every law that a log can show.
  *
  * - It reads a page at a time and keeps what the fold keeps; it takes no session and changes nothing.
+ * - Where there is no journal there is nothing to be found fine: that is an error.
  * - What cannot be read is told, and what can be read after it is judged as far as it can be.
  */
 import * as Args from "@effect/cli/Args"
@@ -12,22 +13,21 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import type { JournalCorrupt, JournalError, JournalUnsupported } from "../domain/Errors.ts"
-import type { StoredEvent } from "../domain/Event.ts"
+import type { JournalCorrupt, JournalError, JournalUnsupported, SessionNotFound } from "../domain/Errors.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as Verification from "../domain/Verification.ts"
 import type { Violation } from "../domain/Violation.ts"
 import { canonical } from "../internal/Json.ts"
 import { Journal, type SessionRecord } from "../journal/Journal.ts"
-import { count, oneLine } from "./Line.ts"
+import { count, flattened } from "./Line.ts"
 import * as Pages from "./Pages.ts"
 import * as Place from "./Place.ts"
 import { reading } from "./Reading.ts"
 import * as SessionArg from "./SessionArg.ts"
 import { Shutdown } from "./Shutdown.ts"
-import { Stdio, say } from "./Stdio.ts"
+import { type OutputClosed, Stdio, say } from "./Stdio.ts"
 
-/** How many lines a session gets at most. What comes after them is not looked at. */
+/** How many lines a session gets at most. Its check stops there, and says so. */
 export const maxLines = 1000
 
 const description = HelpDoc.blocks([
@@ -42,14 +42,17 @@ const description = HelpDoc.blocks([
   HelpDoc.p(
     [
       "Prints one line a violation, ID seq N law L: WHAT, and exits with 1; else one line, and exits with 0.",
-      `A session gets ${maxLines} lines at most. A turn that is open is none: it runs, or its repair is due.`
+      "An event that cannot be read is one too, ID seq N unreadable: WHY, and a session, ID unreadable: WHY;",
+      `what depends on them is not judged. The check of a session stops at ${maxLines} lines, and says so.`,
+      "A turn that is open is none: it runs, or its repair is due. That there is no journal is an error."
     ].join("\n")
   ),
   HelpDoc.p(["Examples:", "", "  daybook verify", "  daybook verify ID"].join("\n"))
 ])
 
+/** `daybook verify`: prints what it finds, and ends with 1 if that is anything. */
 export const command = Command.make("verify", { ...Place.options, id: Args.optional(SessionArg.argument) }, (own) =>
-  reading(own, Option.match(own.id, { onNone: () => verifyAll, onSome: verifyOne }))
+  reading(own, Option.match(own.id, { onNone: () => verifyAll, onSome: verifyOne }), { mustExist: true })
 ).pipe(Command.withDescription(description))
 
 // internal
@@ -61,27 +64,31 @@ interface Tally {
   readonly lines: number
   /** How many sessions have a line. */
   readonly broken: number
+  /** The sessions whose check stopped before its end. */
+  readonly stopped: ReadonlyArray<string>
 }
 
-const nothing: Tally = { sessions: 0, events: 0, lines: 0, broken: 0 }
+const nothing: Tally = { sessions: 0, events: 0, lines: 0, broken: 0, stopped: [] }
 
 /** What came of one session. */
 interface Found {
+  readonly id: string
   readonly events: number
   readonly lines: number
-  readonly openTurn?: number | undefined
+  readonly openTurn?: number
 }
 
-const counted = (tally: Tally, { events, lines }: Found): Tally => ({
+const counted = (tally: Tally, { events, id, lines }: Found): Tally => ({
   sessions: tally.sessions + 1,
   events: tally.events + events,
   lines: tally.lines + lines,
-  broken: tally.broken + (lines === 0 ? 0 : 1)
+  broken: tally.broken + (lines === 0 ? 0 : 1),
+  stopped: lines < maxLines ? tally.stopped : [...tally.stopped, id]
 })
 
 const verifyOne = Effect.fnUntraced(function* (id: SessionId) {
   const journal = yield* Journal
-  const found = yield* verify(journal, yield* journal.find(id))
+  const found = yield* check(journal, id)
   const open = found.openTurn === undefined ? "" : `; turn ${found.openTurn} is open`
   yield* conclude(counted(nothing, found), `${id}: ${count(found.events, "event")}, no violation${open}`)
 })
@@ -89,34 +96,44 @@ const verifyOne = Effect.fnUntraced(function* (id: SessionId) {
 const verifyAll = Effect.gen(function* () {
   const journal = yield* Journal
   const tally = yield* Stream.runFoldEffect(Pages.sessions(journal), nothing, (before, record) =>
-    Effect.map(Either.isRight(record) ? checked(journal, record.right) : refused(record.left), (found) =>
-      counted(before, found)
+    Effect.map(
+      Either.isRight(record)
+        ? listed(journal, record.right.header.id)
+        : unreadable(record.left.sessionId ?? "?", record.left),
+      (found) => counted(before, found)
     )
   )
   yield* conclude(tally, `${count(tally.sessions, "session")}, ${count(tally.events, "event")}, no violation`)
 })
 
-const conclude = Effect.fnUntraced(function* ({ broken, lines, sessions }: Tally, fine: string) {
+const conclude = Effect.fnUntraced(function* ({ broken, lines, sessions, stopped }: Tally, fine: string) {
   const stdio = yield* Stdio
   if (lines === 0) return yield* stdio.out(`${fine}\n`)
-  yield* say(`${count(lines, "violation")} in ${broken} of ${count(sessions, "session")}. Nothing was changed.`)
+  const found = `${count(lines, "violation")} in ${broken} of ${count(sessions, "session")}`
+  const told = stopped.length === 0 ? found : `at least ${found}; the check of ${stopped.join(", ")} stopped there`
+  yield* say(`${told}. Nothing was changed.`)
   yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.endWith(1))
 })
 
 /** A session that cannot be read at all: one line. */
-const refused = Effect.fnUntraced(function* (error: JournalCorrupt | JournalUnsupported) {
+const unreadable = Effect.fnUntraced(function* (id: string, { detail }: JournalCorrupt | JournalUnsupported) {
   const stdio = yield* Stdio
-  yield* stdio.out(`${error.sessionId ?? "?"} unreadable: ${oneLine(error.detail)}\n`)
-  return { events: 0, lines: 1 } satisfies Found
+  yield* stdio.out(`${id} unreadable: ${flattened(detail)}\n`)
+  return { id, events: 0, lines: 1 } satisfies Found
 })
 
-/** One of the listed sessions: its log may be of another version. */
-const checked = (journal: Context.Tag.Service<Journal>, { header }: SessionRecord) =>
-  Effect.flatMap(journal.find(header.id), (record) => verify(journal, record)).pipe(
-    Effect.catchTag("JournalUnsupported", "JournalCorrupt", refused),
-    // it was listed, and is gone: only a session without events goes
-    Effect.catchTag("SessionNotFound", () => Effect.succeed<Found>({ events: 0, lines: 0 }))
+/** Checks a session: that it can be read at all, and its log. */
+const check = (
+  journal: Context.Tag.Service<Journal>,
+  id: SessionId
+): Effect.Effect<Found, JournalError | SessionNotFound | OutputClosed, Stdio> =>
+  Effect.flatMap(journal.find(id), (record) => verify(journal, record)).pipe(
+    Effect.catchTag("JournalUnsupported", "JournalCorrupt", (error) => unreadable(id, error))
   )
+
+/** Checks one of the listed sessions. Where it is gone by now, it had no events: no other session goes. */
+const listed = (journal: Context.Tag.Service<Journal>, id: SessionId) =>
+  Effect.catchTag(check(journal, id), "SessionNotFound", () => Effect.succeed<Found>({ id, events: 0, lines: 0 }))
 
 /** Goes through a log to its end, or to the last line that it gets. */
 const verify = Effect.fnUntraced(function* (journal: Context.Tag.Service<Journal>, before: SessionRecord) {
@@ -130,10 +147,10 @@ const verify = Effect.fnUntraced(function* (journal: Context.Tag.Service<Journal
     return room.length === 0 ? Effect.void : stdio.out(room.map((text) => `${id} ${text}\n`).join(""))
   }
   for (let more = true; more && lines < maxLines; ) {
-    const page = yield* readPage(journal, id, verification.next)
+    const page = yield* Pages.page(journal, id, verification.next)
     yield* print(page.events.flatMap((event) => Verification.add(verification, event)).map(lineOf))
     if (page.damage !== undefined) {
-      yield* print([`seq ${verification.next} unreadable: ${oneLine(page.damage.detail)}`])
+      yield* print([`seq ${verification.next} unreadable: ${flattened(page.damage.detail)}`])
       Verification.skip(verification, verification.next)
     }
     more = page.damage !== undefined || page.events.length === Pages.eventsAtOnce
@@ -148,40 +165,7 @@ const verify = Effect.fnUntraced(function* (journal: Context.Tag.Service<Journal
       yield* print([`seq ${events} law 8: its record sums it up as ${canonical(after.summary)}`])
     yield* print(Verification.end(verification).map(lineOf))
   }
-  return { events, lines, openTurn } satisfies Found
+  return { id, events, lines, ...(openTurn === undefined ? {} : { openTurn }) } satisfies Found
 })
 
-const lineOf = ({ detail, law, seq }: Violation): string => `seq ${seq} law ${law}: ${oneLine(detail)}`
-
-interface Page {
-  readonly events: ReadonlyArray<StoredEvent>
-  /** Why the event after them cannot be read. */
-  readonly damage?: JournalCorrupt | JournalUnsupported
-}
-
-const isDamage = (error: JournalError): error is JournalCorrupt | JournalUnsupported =>
-  error._tag === "JournalCorrupt" || error._tag === "JournalUnsupported"
-
-/** A page of a log; where part of it cannot be read, event by event up to that. */
-const readPage = (
-  journal: Context.Tag.Service<Journal>,
-  id: SessionId,
-  from: number
-): Effect.Effect<Page, JournalError> =>
-  Effect.map(journal.read(id, { from, limit: Pages.eventsAtOnce }), (events): Page => ({ events })).pipe(
-    Effect.catchIf(isDamage, () => readSingly(journal, id, from))
-  )
-
-const readSingly = Effect.fnUntraced(function* (journal: Context.Tag.Service<Journal>, id: SessionId, from: number) {
-  const events: Array<StoredEvent> = []
-  while (events.length < Pages.eventsAtOnce) {
-    const read = yield* Effect.either(journal.read(id, { from: from + events.length, limit: 1 }))
-    if (Either.isLeft(read)) {
-      if (isDamage(read.left)) return { events, damage: read.left } satisfies Page
-      return yield* read.left
-    }
-    if (read.right.length === 0) break
-    events.push(...read.right)
-  }
-  return { events } satisfies Page
-})
+const lineOf = ({ detail, law, seq }: Violation): string => `seq ${seq} law ${law}: ${flattened(detail)}`

@@ -55,7 +55,8 @@ export class JournalCorrupt extends Schema.TaggedError<JournalCorrupt>()("Journa
 }) {
   override get message() {
     const what = this.sessionId === undefined ? this.file : `session ${this.sessionId} in ${this.file}`
-    return `${what} is damaged: ${this.detail}. Nothing was changed; other sessions still open. Restore it from a copy.`
+    const others = this.sessionId === undefined ? "" : "; other sessions still open"
+    return `${what} is damaged: ${this.detail}. Nothing was changed${others}. Restore it from a copy.`
   }
 }
 
@@ -72,7 +73,9 @@ export class JournalUnsupported extends Schema.TaggedError<JournalUnsupported>()
       this.direction === "newer"
         ? "Use a newer daybook."
         : this.direction === "older"
-          ? "Use the daybook that wrote it."
+          ? this.sessionId === undefined
+            ? "A command that writes, such as `daybook run`, brings it up to date."
+            : "Use the daybook that wrote it."
           : "Name another file with --db."
     return `${what}: unsupported format (${this.direction}): ${this.detail}. Nothing was changed. ${next}`
   }
@@ -119,8 +122,10 @@ export class SessionBroken extends Schema.TaggedError<SessionBroken>()("SessionB
   ...cause
 }) {
   override get message() {
-    const why = this.cause instanceof Error ? this.cause.message : String(this.cause)
-    return `session ${this.sessionId} stopped: ${why} The ${this.durableHead} events before are kept. Open it again to go on.`
+    const why = (this.cause instanceof Error ? this.cause.message : String(this.cause)).replace(/\.$/, "")
+    // of a damaged journal nothing is promised
+    const kept = this.cause instanceof JournalCorrupt ? "" : ` The ${this.durableHead} events before are kept.`
+    return `session ${this.sessionId} stopped: ${why}.${kept} Open it again to go on.`
   }
 }
 

@@ -5,10 +5,11 @@
  * - A call that settled keeps its real result; one without a `tool/call` never started (law 6); of any other the outcome
  *   is unknown, and the text tells whether this very tool may simply be retried.
  */
+import * as Either from "effect/Either"
 import type * as Brackets from "./Brackets.ts"
-import type { SessionEvent, ToolOutcome } from "./Event.ts"
+import type { SessionEvent, StoredEvent, ToolOutcome } from "./Event.ts"
 import * as Results from "./Results.ts"
-import type { SessionState } from "./SessionState.ts"
+import { fold, type SessionState } from "./SessionState.ts"
 import { neverStarted } from "./Transcript.ts"
 
 const unknownText = (name: string, state: SessionState): string => {
@@ -40,7 +41,7 @@ const openQuestions = (step: Brackets.OpenStep): ReadonlyArray<SessionEvent> =>
       data: { turn: step.turn, step: step.step, callId: call.block.callId, decision: "interrupted" }
     }))
 
-/** The closing events of this log, in order; none where it balances. Whoever stores them gives them the last event's time. */
+/** The closing events of this log, in order; none where it balances. `closed` puts them in their places. */
 export const closers = (state: SessionState): ReadonlyArray<SessionEvent> => {
   const open = state.brackets.open
   if (open === undefined) return []
@@ -53,4 +54,13 @@ export const closers = (state: SessionState): ReadonlyArray<SessionEvent> => {
     { type: "step/end", data: { turn: step.turn, step: step.step } },
     end
   ]
+}
+
+/** Closing events in their places, at the time of the last real event, and the state after them; or why they do not fit. */
+export const closed = (
+  state: SessionState,
+  closing: ReadonlyArray<SessionEvent> = closers(state)
+): Either.Either<{ readonly events: ReadonlyArray<StoredEvent>; readonly after: SessionState }, string> => {
+  const events = closing.map((event, index): StoredEvent => ({ ...event, seq: state.head + index, time: state.time }))
+  return Either.map(fold(events, state), (after) => ({ events, after }))
 }

@@ -22,7 +22,8 @@ export type Rule =
   | "call-name-legal"
   | "text-well-formed"
 
-export interface Violation {
+/** One rule that a request breaks. */
+export interface RuleViolation {
   readonly rule: Rule
   /** The index of the message; -1 where the whole request is meant. */
   readonly at: number
@@ -44,8 +45,8 @@ const onTheWire = (block: AssistantBlock): unknown =>
   block.type === "tool-call" && isObjectText(block.arguments) ? [block, JSON.parse(block.arguments)] : block
 
 /** Rules that look at one message alone. */
-const ofMessage = (message: Message, at: number): ReadonlyArray<Violation> => {
-  const found: Array<Violation> = []
+const ofMessage = (message: Message, at: number): ReadonlyArray<RuleViolation> => {
+  const found: Array<RuleViolation> = []
   const say = (rule: Rule, detail: string) => found.push({ rule, at, detail })
   if (message.content.length === 0) say("no-empty-message", message.role)
   for (const block of message.content as ReadonlyArray<AssistantBlock>) {
@@ -60,8 +61,8 @@ const ofMessage = (message: Message, at: number): ReadonlyArray<Violation> => {
 }
 
 /** Each call is answered right after its message, exactly once, in model order; nothing else is answered. */
-const pairing = (messages: ReadonlyArray<Message>): ReadonlyArray<Violation> => {
-  const found: Array<Violation> = []
+const pairing = (messages: ReadonlyArray<Message>): ReadonlyArray<RuleViolation> => {
+  const found: Array<RuleViolation> = []
   let due: Array<string> = []
   const missed = (at: number) => {
     for (const id of due) found.push({ rule: "call-answered", at, detail: id })
@@ -83,10 +84,10 @@ const pairing = (messages: ReadonlyArray<Message>): ReadonlyArray<Violation> => 
   return found
 }
 
-const repeated = (rule: Rule, ids: ReadonlyArray<string>): ReadonlyArray<Violation> =>
+const repeated = (rule: Rule, ids: ReadonlyArray<string>): ReadonlyArray<RuleViolation> =>
   ids.filter((id, index) => ids.indexOf(id) !== index).map((detail) => ({ rule, at: -1, detail }))
 
-const ends = (messages: ReadonlyArray<Message>): ReadonlyArray<Violation> => {
+const ends = (messages: ReadonlyArray<Message>): ReadonlyArray<RuleViolation> => {
   const first = messages[0]
   const last = messages[messages.length - 1]
   if (first === undefined || last === undefined) return [{ rule: "no-messages", at: -1, detail: "" }]
@@ -98,17 +99,16 @@ const ends = (messages: ReadonlyArray<Message>): ReadonlyArray<Violation> => {
   ]
 }
 
-/** Everything that a strict provider would refuse in this request; empty when it is acceptable. */
-export const violations = (request: ChatRequest): ReadonlyArray<Violation> => {
-  const { messages } = request
+/** What a strict provider would refuse of a header, whatever messages go with it. */
+export const ofHeader = ({ system, tools }: Pick<ChatRequest, "system" | "tools">): ReadonlyArray<RuleViolation> =>
+  isWhole([system, tools]) ? [] : [{ rule: "text-well-formed", at: -1, detail: "system or tools" }]
+
+/** What it would refuse of messages that stand next to each other, wherever in a request that is. */
+export const ofMessages = (messages: ReadonlyArray<Message>): ReadonlyArray<RuleViolation> => {
   const callIds = messages.flatMap((message) =>
     message.role === "assistant" ? toolCalls(message).map((block) => block.callId) : []
   )
   return [
-    ...ends(messages),
-    ...(isWhole([request.system, request.tools])
-      ? []
-      : [{ rule: "text-well-formed", at: -1, detail: "system or tools" } as const]),
     ...messages.flatMap(ofMessage),
     ...pairing(messages),
     ...repeated("call-ids-unique", callIds),
@@ -118,3 +118,10 @@ export const violations = (request: ChatRequest): ReadonlyArray<Violation> => {
     )
   ]
 }
+
+/** Everything that a strict provider would refuse in this request; empty when it is acceptable. */
+export const violations = (request: ChatRequest): ReadonlyArray<RuleViolation> => [
+  ...ends(request.messages),
+  ...ofHeader(request),
+  ...ofMessages(request.messages)
+]

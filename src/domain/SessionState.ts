@@ -15,7 +15,7 @@ import { type ChatRequest, type Digest, extendDigest } from "./Request.ts"
 import * as Transcript from "./Transcript.ts"
 import type { TurnEnding } from "./TurnEnding.ts"
 
-/** What `sessions` lists without reading a log. */
+/** What is stored beside a log, with each append: what `sessions` lists, and what a load may pass over. */
 export interface Summary {
   /** The first line of the first input, at most 80 characters; empty before there is one. */
   readonly title: string

@@ -8,7 +8,7 @@
  * - An event costs its own length; a replacement what is visible then. It is filled in place by `add` and `skip`, and by
  *   nothing else.
  */
-import { type StoredEvent, sourceSeqs } from "./Event.ts"
+import type { Sources, StoredEvent } from "./Event.ts"
 import type { Summary } from "./SessionState.ts"
 import * as VerifiedInbox from "./VerifiedInbox.ts"
 import * as VerifiedRequests from "./VerifiedRequests.ts"
@@ -40,17 +40,17 @@ export const add = (verification: Verification, event: StoredEvent): ReadonlyArr
   const say: Say = (law, detail, seq = event.seq) => {
     found.push({ seq, law, detail })
   }
-  const before = { time: verification.time }
   if (event.seq !== verification.next) {
-    say(8, `${event.type} stands where seq ${verification.next} is due`)
+    const due = `${event.type} stands where seq ${verification.next} is due`
+    say(8, `${due}: from here on no inbox and no request is judged`)
     skip(verification, event.seq - 1)
   }
-  if (event.time < before.time) say(8, "its time is before that of the event before it")
-  const cited = event.sourceEventSeqs === undefined ? [] : sourceSeqs(event.sourceEventSeqs)
-  if (cited.some((seq) => seq >= event.seq)) say(8, "it cites an event that does not stand before it")
-  VerifiedTurns.take(verification.turns, event, before.time, say)
+  if (event.time < verification.time) say(8, "its time is before that of the event before it")
+  if (event.sourceEventSeqs !== undefined && reaches(event.sourceEventSeqs, event.seq))
+    say(8, "it cites an event that does not stand before it")
+  VerifiedTurns.take(verification.turns, event, verification.time, say)
   VerifiedInbox.take(verification.inbox, event, say)
-  VerifiedRequests.take(verification.requests, event, say, found.length > 0)
+  VerifiedRequests.take(verification.requests, event, say)
   verification.next = event.seq + 1
   verification.time = event.time
   return found
@@ -67,7 +67,7 @@ export const skip = (verification: Verification, seq: number): void => {
   VerifiedRequests.lose(verification.requests)
 }
 
-/** Where the log stands: the turn that is open, and its summary, if it could be read so far. Meant before `end`. */
+/** Where the log stands: the turn that is open, and its summary, if it could be read so far. */
 export const standing = ({
   requests,
   turns
@@ -76,7 +76,7 @@ export const standing = ({
   summary: requests.state?.summary
 })
 
-/** What the whole log shows: whether its repair only completes it, and what the next request would be. */
+/** What the whole log shows: whether its repair only completes it, and what the next request would be. Changes nothing. */
 export const end = (verification: Verification): ReadonlyArray<Violation> => {
   const found: Array<Violation> = []
   VerifiedRequests.end(verification.requests, (law, detail, seq = verification.next) => {
@@ -92,3 +92,9 @@ export const verify = (events: Iterable<StoredEvent>, seedLength = 0): ReadonlyA
   for (const event of events) found.push(...add(verification, event))
   return [...found, ...end(verification)].toSorted((a, b) => a.seq - b.seq)
 }
+
+// internal
+
+/** Whether a citation names this seq or a later one. A damaged range may be of any length: only its bounds are looked at. */
+const reaches = (cited: Sources, seq: number): boolean =>
+  "from" in cited ? Math.max(cited.from, cited.to) >= seq : cited.some((each) => each >= seq)

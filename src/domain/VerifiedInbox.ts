@@ -21,6 +21,7 @@ export interface Inbox {
   isLost: boolean
 }
 
+/** Before the first event. What is spliced in the first `seedLength` events is the parent's, and not judged. */
 export const make = (seedLength: number): Inbox => ({
   seedLength,
   waiting: { "next-turn": [], "next-step": [] },

@@ -17,7 +17,7 @@ import * as SessionState from "./SessionState.ts"
 import * as Transcript from "./Transcript.ts"
 import type { Say } from "./Violation.ts"
 
-/** Filled in place by `take`, `lose` and `end`, and by nothing else. */
+/** Filled in place by `take` and `lose`, and by nothing else. */
 export interface Requests {
   /** The state of the log so far; none once the log derives nothing any more. */
   state: SessionState.SessionState | undefined
@@ -34,6 +34,7 @@ export interface Requests {
   last: Message["role"] | undefined
 }
 
+/** Before the first event. The first `seedLength` events are inherited by a fork. */
 export const make = (seedLength: number): Requests => ({
   state: SessionState.initial(seedLength),
   pending: [],
@@ -49,33 +50,35 @@ export const lose = (requests: Requests): void => {
   requests.state = undefined
 }
 
-/** Takes the next event in. `isToldOf` says that something was found wrong with it already. */
-export const take = (requests: Requests, event: StoredEvent, say: Say, isToldOf: boolean): void => {
+/** Takes the next event in. After one that does not fit, no request is judged: that is said. */
+export const take = (requests: Requests, event: StoredEvent, say: Say): void => {
   const { state } = requests
   if (state === undefined) return
   if (event.type === "assistant/chunk" || event.type === "assistant/message" || event.type === "request/retry")
     send(requests, state, say)
-  const detail = advance(requests, state, event)
-  if (detail === undefined) return
-  if (!isToldOf) say(1, `from here on the log derives no request: ${detail}`)
-  requests.state = undefined
+  const after = SessionState.apply(state, event)
+  if (Either.isRight(after)) {
+    advance(requests, event, after.right)
+    return
+  }
+  say(1, `from here on no request is judged: ${after.left}`)
+  lose(requests)
 }
 
-/** Closes the log as repair would, and looks at the request that follows. */
+/** Closes a copy of the log as repair would, and looks at the request that follows. */
 export const end = (requests: Requests, say: Say): void => {
-  let { state } = requests
-  if (state === undefined) return
-  for (const event of Repair.closers(state)) {
-    const detail = advance(requests, state, { ...event, seq: state.head, time: state.time })
-    if (detail !== undefined) {
-      say(8, `its repair does not fit it: ${detail}`)
-      return
-    }
-    state = requests.state ?? state
+  if (requests.state === undefined) return
+  const closed = Repair.closed(requests.state)
+  if (Either.isLeft(closed)) {
+    say(8, `its repair does not fit it: ${closed.left}`)
+    return
   }
-  if (Repair.closers(state).length > 0) say(8, "its repair, repaired again, is another one")
-  tell(requests, say)
-  if (requests.first === "assistant" || requests.first === "tool") refuse(say, `starts-with-user: ${requests.first}`)
+  const { after, events } = closed.right
+  if (Repair.closers(after).length > 0) say(8, "its repair, repaired again, is another one")
+  const copy: Requests = { ...requests, ids: new Set(requests.ids), pending: [...requests.pending] }
+  for (const event of events) advance(copy, event, after)
+  tell(copy, say)
+  if (copy.first === "assistant" || copy.first === "tool") refuse(say, `starts-with-user: ${copy.first}`)
 }
 
 // internal
@@ -105,14 +108,13 @@ const send = (requests: Requests, { brackets, header }: SessionState.SessionStat
   if (last === "assistant") refuse(say, `ends-with-input: ${last}`)
 }
 
-/** The state after one more event, and what it makes visible; or why it does not fit. */
-const advance = (requests: Requests, before: SessionState.SessionState, event: StoredEvent): string | undefined => {
-  const after = SessionState.apply(before, event)
-  if (Either.isLeft(after)) return after.left
-  requests.state = after.right
+/** What one more event makes visible; `after` is the state with it. */
+const advance = (requests: Requests, event: StoredEvent, after: SessionState.SessionState): void => {
+  const isFirstHeader = requests.state?.header === undefined
+  requests.state = after
   switch (event.type) {
     case "request/header":
-      checkHeader(requests, event.data, before.header === undefined)
+      checkHeader(requests, event.data, isFirstHeader)
       break
     case "step/start":
       requests.asked = undefined
@@ -122,7 +124,7 @@ const advance = (requests: Requests, before: SessionState.SessionState, event: S
       requests.seen = false
       break
     case "step/end": {
-      const span = Option.getOrUndefined(Chunk.last(after.right.transcript.spans))
+      const span = Option.getOrUndefined(Chunk.last(after.transcript.spans))
       const { messages } = span ?? { messages: [] }
       check(requests, messages.slice(requests.asked ?? 0))
       requests.first ??= messages[0]?.role
@@ -130,29 +132,22 @@ const advance = (requests: Requests, before: SessionState.SessionState, event: S
       break
     }
     case "context/replaced":
-      look(requests, after.right.transcript, event.data)
+      look(requests, after.transcript, event.data)
       break
     default:
   }
-  return undefined
 }
 
-/** What holds of a list of messages as a whole is judged where a request is sent. */
-const ofWhole: ReadonlySet<RequestRules.Rule> = new Set(["no-messages", "starts-with-user", "ends-with-input"])
+const wordsOf = ({ detail, rule }: RequestRules.RuleViolation): string => `${rule}: ${detail}`
 
-const nobody = { provider: "", model: "" }
-
-const checkHeader = (requests: Requests, header: StoredOf<"request/header">["data"], isFirst: boolean): void => {
-  const { reason, system, tools } = header
-  if (isFirst !== (reason === "initial")) requests.pending.push(`its header says ${reason}`)
-  for (const found of RequestRules.violations({ config: nobody, system, tools, messages: [] }))
-    if (!ofWhole.has(found.rule)) requests.pending.push(`${found.rule}: ${found.detail}`)
+const checkHeader = ({ pending }: Requests, header: StoredOf<"request/header">["data"], isFirst: boolean): void => {
+  if (isFirst !== (header.reason === "initial")) pending.push(`its header says ${header.reason}`)
+  pending.push(...RequestRules.ofHeader(header).map(wordsOf))
 }
 
 /** Checks messages that stand next to each other, beside all that is visible. */
 const check = (requests: Requests, messages: ReadonlyArray<Message>): void => {
-  for (const found of RequestRules.violations({ config: nobody, system: "", tools: [], messages }))
-    if (!ofWhole.has(found.rule)) requests.pending.push(`${found.rule}: ${found.detail}`)
+  requests.pending.push(...RequestRules.ofMessages(messages).map(wordsOf))
   remember(requests, messages)
 }
 

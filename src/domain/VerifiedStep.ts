@@ -6,7 +6,6 @@
  */
 import { canonical } from "../internal/Json.ts"
 import type { ApprovalDecision, StoredEvent, StoredOf, ToolOutcome } from "./Event.ts"
-import { sourceSeqs } from "./Event.ts"
 import { type CallId, callId } from "./Ids.ts"
 import { type ToolCallBlock, toolCalls } from "./Message.ts"
 import { resultMessage } from "./Transcript.ts"
@@ -43,6 +42,7 @@ export interface Step {
   readonly debts: Array<Debt>
 }
 
+/** A step before what stands within it. */
 export const make = (turn: number, step: number): Step => ({
   turn,
   step,
@@ -62,7 +62,7 @@ export type StepEvent = Exclude<
 >
 
 /** Whether an event is one that repair alone writes. */
-export const isRepairs = (event: StoredEvent): boolean => {
+export const isWrittenByRepair = (event: StoredEvent): boolean => {
   if (event.type === "approval/decided") return event.data.decision === "interrupted"
   const code = event.type === "tool/result" ? event.data.error?.code : undefined
   return code === "TOOL_NOT_STARTED" || code === "TOOL_OUTCOME_UNKNOWN"
@@ -74,7 +74,7 @@ export const take = (step: Step, event: StepEvent, say: Say): void => {
     say(3, `${event.type} belongs to step ${event.data.step} of turn ${event.data.turn}`)
     return
   }
-  if (isRepairs(event)) owe(step, 3, `${event.type} is what repair alone writes`, ["interrupted"], event.seq)
+  if (isWrittenByRepair(event)) owe(step, 3, `${event.type} is what repair alone writes`, ["interrupted"], event.seq)
   switch (event.type) {
     case "user/message":
     case "request/header":
@@ -103,13 +103,13 @@ export const end = (step: Step, seq: number, isTimely: boolean, say: Say): void 
   }
   if (step.answer === "none") owe(step, 3, "the step ends without an answer", ["aborted", "error", "interrupted"], seq)
   if (step.answer === "none" && !isTimely)
-    owe(step, 8, "the step was closed by repair, at a time of its own", loops, seq)
+    owe(step, 8, "the step was closed by repair, at a time of its own", endingsOfTheLoop, seq)
 }
 
 // internal
 
 /** The endings that the loop writes. */
-const loops: ReadonlyArray<TurnEnding["kind"]> = ["completed", "max-tokens", "blocked", "aborted", "error"]
+const endingsOfTheLoop: ReadonlyArray<TurnEnding["kind"]> = ["completed", "max-tokens", "blocked", "aborted", "error"]
 
 const owe = (step: Step, law: Law, detail: string, excusedBy: Debt["excusedBy"], seq: number): void => {
   step.debts.push({ seq, law, detail, excusedBy })
@@ -131,9 +131,12 @@ const ask = (
   if (event.data.attempt !== step.retries) say(3, `it counts attempt ${event.data.attempt}, and is ${step.retries}`)
 }
 
+/** Whether a citation names these seqs and no others. A damaged range may be of any length: it is not written out. */
 const isSame = (cited: StoredEvent["sourceEventSeqs"], due: ReadonlyArray<number>): boolean => {
-  const seqs = cited === undefined ? [] : sourceSeqs(cited)
-  return seqs.length === due.length && seqs.every((seq, index) => seq === due[index])
+  if (cited === undefined) return due.length === 0
+  if ("from" in cited)
+    return cited.to - cited.from + 1 === due.length && due.every((seq, index) => seq === cited.from + index)
+  return cited.length === due.length && cited.every((seq, index) => seq === due[index])
 }
 
 const answer = (step: Step, event: StoredOf<"assistant/message">, say: Say): void => {

@@ -31,6 +31,7 @@ export interface Turns {
   isLost: boolean
 }
 
+/** Before the first event. */
 export const make = (): Turns => ({ last: 0, open: undefined, isLost: false })
 
 /** An event is missing: what is open is not known any more. */
@@ -159,7 +160,7 @@ const endStep = (
 /** The closing events of a repair stand next to each other, at the time of the last real event. */
 const watchRepair = (open: OpenTurn, event: StoredEvent, time: number, say: Say): void => {
   if (open.repair === undefined) {
-    if (!VerifiedStep.isRepairs(event)) return
+    if (!VerifiedStep.isWrittenByRepair(event)) return
     open.repair = time
   }
   if (event.time !== open.repair) say(8, `${event.type} closes the log at a time of its own`)

@@ -92,16 +92,22 @@ export const parseChunk = (
     onRight: (parsed) => ({ seq, type: "assistant/chunk", data: parsed })
   })
 
-/** The event of a row; `unrecognized` if its type is unknown and ignorable. `cited` is what a short row refers to. */
-export const decodeEvent = (
+/** A short row with all that it refers to, which is among what it cites. */
+export const restoreRow = (
   place: Place,
   parsed: ParsedRow,
-  cited: ReadonlyArray<Parsed> = []
-): Either.Either<StoredEvent, Undecodable> => {
+  cited: ReadonlyArray<Parsed>
+): Either.Either<ParsedRow, Undecodable> =>
+  Either.mapBoth(References.restore(parsed, cited), {
+    onLeft: (cause) => malformed(place, parsed.row, cause),
+    onRight: (data) => ({ ...parsed, data })
+  })
+
+/** The event of a row that is whole; `unrecognized` if its type is unknown and ignorable. */
+export const decodeEvent = (place: Place, parsed: ParsedRow): Either.Either<StoredEvent, Undecodable> => {
   const { row, seq, sources, type } = parsed
-  const whole = References.isShort(parsed) ? References.restore(parsed, cited) : Either.right(parsed.data)
   const decode = decoders.get(type)
-  const data = decode === undefined ? whole : Either.flatMap(whole, decode)
+  const data = decode === undefined ? Either.right(parsed.data) : decode(parsed.data)
   if (Either.isLeft(data)) return Either.left(malformed(place, row, data.left))
   const event: Record<string, unknown> =
     decode !== undefined
@@ -113,6 +119,7 @@ export const decodeEvent = (
   return Either.right(event as unknown as StoredEvent)
 }
 
+/** Something is damaged; `cause` is what the decoder said. */
 export const corrupt = (place: Place, detail: string, cause?: unknown): JournalCorrupt =>
   new JournalCorrupt({ file: place.location, sessionId: place.id, detail, cause })
 

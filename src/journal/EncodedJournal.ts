@@ -31,7 +31,14 @@ export interface EncodedTake extends EncodedAppend {
   readonly leaseExpires: number
 }
 
+/** What became of a batch: its new head, or why it was refused. */
 export type Verdict = Either.Either<number, SeqConflict | SessionFenced>
+
+/** From a seq on, at most so many. */
+export interface Page {
+  readonly from: number
+  readonly limit: number
+}
 
 /** What an implementation does; each method as the port says, on rows. */
 export interface Store {
@@ -41,25 +48,14 @@ export interface Store {
   readonly take: (take: EncodedTake) => Effect.Effect<number, SeqConflict | JournalError>
   readonly release: (id: SessionId, epoch: number) => Effect.Effect<void, JournalError>
   readonly append: (batches: ReadonlyArray<EncodedAppend>) => Effect.Effect<ReadonlyArray<Verdict>, JournalError>
-  readonly read: (
-    id: SessionId,
-    from: number,
-    limit: number
-  ) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
-  /** Rows that are no chunks, from seq `from` on, at most `limit`, in order. */
-  readonly outline: (
-    id: SessionId,
-    from: number,
-    limit: number
-  ) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
+  /** Rows from seq `from` on, in order. */
+  readonly read: (id: SessionId, page: Page) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
+  /** The same of those that are no chunks. */
+  readonly outline: (id: SessionId, page: Page) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
   /** The chunks among the rows of a range, in order. */
-  readonly chunks: (
-    id: SessionId,
-    from: number,
-    to: number
-  ) => Effect.Effect<ReadonlyArray<EventRows.ChunkRow>, JournalError>
-  /** How many rows a session has from seq `from` to seq `to`. */
-  readonly count: (id: SessionId, from: number, to: number) => Effect.Effect<number, JournalError>
+  readonly chunks: (id: SessionId, range: Range) => Effect.Effect<ReadonlyArray<EventRows.ChunkRow>, JournalError>
+  /** How many rows a session has in a range. */
+  readonly count: (id: SessionId, range: Range) => Effect.Effect<number, JournalError>
   readonly list: (offset: number, limit: number) => Effect.Effect<ReadonlyArray<RecordCodec.SessionRow>, JournalError>
 }
 
@@ -89,8 +85,8 @@ export const verdict = (
 export const make = (store: Store) => {
   const readerOf = (id: SessionId): EventRows.Reader => ({
     place: { location: store.location, id },
-    rows: (from, limit) => store.read(id, from, limit),
-    chunks: ({ from, to }) => store.chunks(id, from, to)
+    rows: ({ from, to }) => store.read(id, { from, limit: to - from + 1 }),
+    chunks: (range) => store.chunks(id, range)
   })
   return {
     location: store.location,
@@ -120,24 +116,21 @@ export const make = (store: Store) => {
       // without a stack, which would cost a tenth of the commit
       Effect.withSpan("Journal.append", { captureStackTrace: false })
     ),
-    read: Effect.fn("Journal.read")(function* (
-      id: SessionId,
-      { from, limit }: { readonly from: number; readonly limit: number }
-    ) {
+    read: Effect.fn("Journal.read")(function* (id: SessionId, { from, limit }: Page) {
       yield* checkCount("read from", from)
       yield* checkCount("read limit", limit)
-      return yield* EventRows.decodePage(readerOf(id), from, yield* store.read(id, from, limit))
+      return yield* EventRows.decodePage(readerOf(id), from, yield* store.read(id, { from, limit }))
     }),
     outline: Effect.fn("Journal.outline")(function* (
       id: SessionId,
-      { from, hidden, limit }: { readonly from: number; readonly limit: number; readonly hidden: ReadonlyArray<Range> }
+      { from, hidden, limit }: Page & { readonly hidden: ReadonlyArray<Range> }
     ) {
       yield* checkCount("outline from", from)
       yield* checkCount("outline limit", limit)
       const reader = readerOf(id)
-      const rows = yield* store.outline(id, from, limit)
+      const rows = yield* store.outline(id, { from, limit })
       const last = rows.at(-1)?.seq
-      if (last !== undefined && (yield* store.count(id, from, last)) !== last + 1 - from)
+      if (last !== undefined && (yield* store.count(id, { from, to: last })) !== last + 1 - from)
         return yield* Codec.corrupt(reader.place, `between seq ${from} and seq ${last} events are missing`)
       const isHidden = (seq: number) => hidden.some((range) => seq >= range.from && seq <= range.to)
       return yield* EventRows.decodeOutline(reader, rows, isHidden)

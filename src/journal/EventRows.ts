@@ -2,7 +2,8 @@
  * Batches of events to rows, pages of rows to events: where a row cites another, both are looked at together.
  *
  * - A cited row is looked for in the batch or page itself, and asked of the store only where it is not there.
- * - An outline is a log without its chunks: their texts are read for the answers that refer to them, and not kept.
+ * - An outline is a log without its chunks: their texts are read for the answers that refer to them, a bounded number of
+ *   rows at a time, and not kept.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -18,22 +19,24 @@ export type ChunkRow = Pick<Codec.EventRow, "seq" | "data">
 /** What is read of one session. Rows come in order. */
 export interface Reader {
   readonly place: Codec.Place
-  /** Rows from a seq on, at most `limit`. */
-  readonly rows: (from: number, limit: number) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
-  /** The chunks among the rows of a range. */
+  /** All rows of a range. */
+  readonly rows: (range: Range) => Effect.Effect<ReadonlyArray<Codec.EventRow>, JournalError>
+  /** The chunks among them. */
   readonly chunks: (range: Range) => Effect.Effect<ReadonlyArray<ChunkRow>, JournalError>
 }
 
 /**
  * The rows of a batch under an epoch. Dies on an event that may not be stored, or that does not follow the one before it
- * (J06).
+ * (J06). What an event cites and cannot be read is not referred to.
  */
 export const encodeBatch = Effect.fnUntraced(function* (reader: Reader, batch: Append, epoch: number) {
   const rows: Array<Codec.EventRow> = []
   for (const event of batch.events) {
     const due = batch.head + rows.length
     if (event.seq !== due) return yield* Effect.dieMessage(`session ${batch.id}: seq ${event.seq} where ${due} was due`)
-    const cited = References.mayShorten(event) ? yield* citedBy(reader, event.sourceEventSeqs, batch.events) : []
+    const cited = References.mayShorten(event)
+      ? yield* Effect.orElseSucceed(citedBy(reader, event.sourceEventSeqs, batch.events), () => [])
+      : []
     const row = Codec.encodeEvent(epoch, event, cited)
     if (Either.isLeft(row)) return yield* Effect.dieMessage(`session ${batch.id}: ${row.left}`)
     rows.push(row.right)
@@ -48,10 +51,10 @@ export const decodePage = Effect.fnUntraced(function* (
   rows: ReadonlyArray<Codec.EventRow>
 ) {
   const page = yield* parseRun(reader.place, from, rows)
-  const cited = new Map<number, ReadonlyArray<References.Parsed>>()
-  for (const parsed of page)
-    if (References.isShort(parsed)) cited.set(parsed.seq, yield* citedBy(reader, parsed.sources, page))
-  return yield* decodeAll(reader.place, page, cited)
+  const whole = [...page]
+  for (const [index, parsed] of page.entries())
+    if (References.isShort(parsed)) whole[index] = yield* restored(reader, parsed, page)
+  return yield* decodeAll(reader.place, whole)
 })
 
 /** The events of rows that are no chunks. Those that `isHidden` come without the texts that they refer to. */
@@ -60,57 +63,52 @@ export const decodeOutline = Effect.fnUntraced(function* (
   rows: ReadonlyArray<Codec.EventRow>,
   isHidden: (seq: number) => boolean
 ) {
-  const page = yield* all(rows, (row) =>
-    Either.map(Codec.parseRow(reader.place, row), (parsed) =>
-      isHidden(parsed.seq) && References.isShort(parsed) ? { ...parsed, data: References.blank(parsed) } : parsed
-    )
+  const page = yield* Either.all(rows.map((row) => Codec.parseRow(reader.place, row)))
+  const whole = page.map((parsed) =>
+    References.isShort(parsed) && isHidden(parsed.seq) ? { ...parsed, data: References.blank(parsed) } : parsed
   )
-  const short = page.filter(References.isShort)
-  const chunks = yield* chunksFor(reader, short)
-  const cited = new Map<number, ReadonlyArray<References.Parsed>>()
-  for (const { seq, sources, type } of short)
-    cited.set(
-      seq,
-      type === "assistant/message"
-        ? References.citedOf(sources, within(chunks, References.rangeOf(sources)))
-        : yield* citedBy(reader, sources, page)
-    )
-  return yield* decodeAll(reader.place, page, cited)
+  const answers: Array<Answer> = []
+  for (const [index, parsed] of whole.entries()) {
+    if (!References.isShort(parsed)) continue
+    if (parsed.type === "assistant/message") answers.push({ index, parsed, range: References.rangeOf(parsed.sources) })
+    else whole[index] = yield* restored(reader, parsed, page)
+  }
+  for (const group of grouped(answers)) {
+    const chunks = yield* chunksOf(reader, group)
+    for (const { index, parsed, range } of group.answers) {
+      const cited = References.citedOf(parsed.sources, within(chunks, range))
+      whole[index] = yield* Codec.restoreRow(reader.place, parsed, cited)
+    }
+  }
+  return yield* decodeAll(reader.place, whole)
 })
 
 // internal
 
-/** Every value, or the first failure: one step for all, because there are many. */
-const all = <A, B, E>(values: ReadonlyArray<A>, each: (value: A, index: number) => Either.Either<B, E>) =>
-  Effect.suspend((): Effect.Effect<ReadonlyArray<B>, E> => {
-    const done: Array<B> = []
-    for (let index = 0; index < values.length; index++) {
-      const value = values[index]
-      if (value === undefined) continue
-      const one = each(value, index)
-      if (Either.isLeft(one)) return Effect.fail(one.left)
-      done.push(one.right)
-    }
-    return Effect.succeed(done)
-  })
+const decodeAll = (place: Codec.Place, whole: ReadonlyArray<Codec.ParsedRow>) =>
+  Either.all(whole.map((parsed) => Codec.decodeEvent(place, parsed)))
 
-const decodeAll = (
-  place: Codec.Place,
-  page: ReadonlyArray<Codec.ParsedRow>,
-  cited: ReadonlyMap<number, ReadonlyArray<References.Parsed>>
-) => all(page, (parsed) => Codec.decodeEvent(place, parsed, cited.get(parsed.seq)))
+const restored = Effect.fnUntraced(function* (
+  reader: Reader,
+  parsed: Codec.ParsedRow,
+  here: ReadonlyArray<References.Parsed>
+) {
+  return yield* Codec.restoreRow(reader.place, parsed, yield* citedBy(reader, References.referredTo(parsed), here))
+})
 
 /** Parses rows that follow each other from a seq on. */
 const parseRun = (place: Codec.Place, from: number, rows: ReadonlyArray<Codec.EventRow>) =>
-  all(rows, (row, index) =>
-    Either.filterOrLeft(
-      Codec.parseRow(place, row),
-      ({ seq }) => seq === from + index,
-      () => Codec.corrupt(place, `seq ${from + index} is missing`)
+  Either.all(
+    rows.map((row, index) =>
+      Either.filterOrLeft(
+        Codec.parseRow(place, row),
+        ({ seq }) => seq === from + index,
+        () => Codec.corrupt(place, `seq ${from + index} is missing`)
+      )
     )
   )
 
-/** What a citation names: as far as it is in `here`, which has all from its first seq on, from there; else from the store. */
+/** What these sources name: from the first seq of `here` on it is there; what comes before that is in the store. */
 const citedBy = Effect.fnUntraced(function* (
   { place, rows }: Reader,
   sources: Sources | undefined,
@@ -118,23 +116,44 @@ const citedBy = Effect.fnUntraced(function* (
 ) {
   const { from, to } = References.rangeOf(sources)
   const border = here[0]?.seq ?? 0
-  const before =
-    from < border
-      ? yield* Effect.flatMap(rows(from, Math.min(to + 1, border) - from), (found) => parseRun(place, from, found))
-      : []
+  const before = from < border ? yield* parseRun(place, from, yield* rows({ from, to: Math.min(to, border - 1) })) : []
   return References.citedOf(sources, [...before, ...within(here, { from, to })])
 })
 
-/** The chunks that the answers among these refer to, in order. */
-const chunksFor = ({ chunks, place }: Reader, short: ReadonlyArray<Codec.ParsedRow>) => {
-  const ranges = short.flatMap(({ sources, type }) =>
-    type === "assistant/message" ? [References.rangeOf(sources)] : []
-  )
-  const from = Math.min(...ranges.map((range) => range.from))
-  const to = Math.max(...ranges.map((range) => range.to))
-  if (from > to) return Effect.succeed([])
-  return Effect.flatMap(chunks({ from, to }), (rows) => all(rows, (row) => Codec.parseChunk(place, row)))
+/** A short answer of a page: its place there, and where its chunks are. */
+interface Answer {
+  readonly index: number
+  readonly parsed: Codec.ParsedRow
+  readonly range: Range
 }
+
+/** Answers whose chunks are read together. */
+interface Group {
+  readonly answers: Array<Answer>
+  readonly from: number
+  to: number
+}
+
+/** How many rows are read together, and how far apart answers may be for that. */
+const maxGroup = 4096
+const maxGap = 64
+
+/** Answers in groups: neighbours, and one of its own where an answer alone is larger than a group. */
+const grouped = (answers: ReadonlyArray<Answer>): ReadonlyArray<Group> => {
+  const groups: Array<Group> = []
+  for (const answer of answers) {
+    const { from, to } = answer.range
+    const last = groups.at(-1)
+    if (last !== undefined && from >= last.to && from - last.to <= maxGap && to - last.from < maxGroup) {
+      last.answers.push(answer)
+      last.to = to
+    } else groups.push({ answers: [answer], from, to })
+  }
+  return groups
+}
+
+const chunksOf = ({ chunks, place }: Reader, { from, to }: Group) =>
+  Effect.flatMap(chunks({ from, to }), (rows) => Either.all(rows.map((row) => Codec.parseChunk(place, row))))
 
 /** Those of a range. `parsed` is in order. */
 const within = <A extends References.Parsed>(parsed: ReadonlyArray<A>, { from, to }: Range) =>

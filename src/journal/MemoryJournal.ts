@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { JournalFailed, SeqConflict } from "../domain/Errors.ts"
+import type { Range } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { EventRow } from "./Codec.ts"
 import * as EncodedJournal from "./EncodedJournal.ts"
@@ -73,7 +74,7 @@ const makeStore = (): EncodedJournal.Store => {
     else entry.row = { ...entry.row, ...noOwner, lease_expires: 0 }
   }
 
-  const eventsOf = (id: SessionId, from: number, to = Number.POSITIVE_INFINITY): ReadonlyArray<EventRow> =>
+  const eventsOf = (id: SessionId, { from, to }: Range): ReadonlyArray<EventRow> =>
     sessions.get(id)?.events.slice(from, to + 1) ?? []
 
   return {
@@ -96,15 +97,15 @@ const makeStore = (): EncodedJournal.Store => {
       }),
     release: (id, epoch) => Effect.sync(() => release(id, epoch)),
     append: (batches) => Effect.sync(() => batches.map(appendOne)),
-    read: (id, from, limit) => Effect.sync(() => eventsOf(id, from, from + limit - 1)),
-    outline: (id, from, limit) =>
+    read: (id, { from, limit }) => Effect.sync(() => eventsOf(id, { from, to: from + limit - 1 })),
+    outline: (id, { from, limit }) =>
       Effect.sync(() =>
-        eventsOf(id, from)
+        eventsOf(id, { from, to: Number.POSITIVE_INFINITY })
           .filter((row) => !isChunk(row))
           .slice(0, limit)
       ),
-    chunks: (id, from, to) => Effect.sync(() => eventsOf(id, from, to).filter(isChunk)),
-    count: (id, from, to) => Effect.sync(() => eventsOf(id, from, to).length),
+    chunks: (id, range) => Effect.sync(() => eventsOf(id, range).filter(isChunk)),
+    count: (id, range) => Effect.sync(() => eventsOf(id, range).length),
     list: (offset, limit) =>
       Effect.sync(() =>
         Array.from(sessions.values(), (entry) => entry.row)

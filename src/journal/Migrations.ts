@@ -51,7 +51,10 @@ const steps: ReadonlyArray<Step> = [
       PRIMARY KEY (session, seq)
     )`
   ],
-  (sql) => [sql`ALTER TABLE session ADD COLUMN hidden TEXT`]
+  (sql) => [
+    sql`ALTER TABLE session ADD COLUMN hidden TEXT`,
+    sql`CREATE INDEX session_outline ON session_event (session, seq) WHERE type <> 'assistant/chunk'`
+  ]
 ]
 
 /** The version of the tables that this build works with. */

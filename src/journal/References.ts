@@ -50,6 +50,12 @@ export const isShort = ({ data, type }: Parsed): boolean => {
   return type === "assistant/message" && contentOf(data).some((block) => referenceIn(block) !== undefined)
 }
 
+/** Where what a short row refers to is found: the chunks that it cites, or its one `tool/settled`. */
+export const referredTo = ({ data, sources, type }: Parsed & { readonly sources: Sources | undefined }): Sources => {
+  const settled = field(field(data, "message"), "content")
+  return type === "tool/result" && typeof settled === "number" ? [settled] : (sources ?? [])
+}
+
 /** The whole data, given what its row cites; or what is missing. */
 export const restore = ({ data, type }: Parsed, cited: ReadonlyArray<Parsed>): Either.Either<unknown, string> =>
   type === "tool/result" ? wholeResult(data, cited) : wholeAnswer(data, blocksOf(cited))

@@ -76,12 +76,12 @@ const makeStore = ({ location, read, sql, write }: Transactions): EncodedJournal
       ),
     append: (batches) =>
       write("append", (connection) => Effect.forEach(batches, (batch) => appendOne(connection, batch))),
-    read: (id, from, limit) => read("read", (connection) => statements.read(connection, { id, from, limit })),
-    outline: (id, from, limit) => read("outline", (connection) => statements.outline(connection, { id, from, limit })),
-    chunks: (id, from, to) => read("chunks", (connection) => statements.chunks(connection, { id, from, to })),
-    count: (id, from, to) =>
+    read: (id, page) => read("read", (connection) => statements.read(connection, { id, ...page })),
+    outline: (id, page) => read("outline", (connection) => statements.outline(connection, { id, ...page })),
+    chunks: (id, range) => read("chunks", (connection) => statements.chunks(connection, { id, ...range })),
+    count: (id, range) =>
       Effect.map(
-        read("count", (connection) => statements.count(connection, { id, from, to })),
+        read("count", (connection) => statements.count(connection, { id, ...range })),
         ([row]) => row?.n ?? 0
       ),
     list: (offset, limit) => read("list", (connection) => statements.list(connection, { offset, limit }))

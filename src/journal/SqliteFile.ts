@@ -6,6 +6,7 @@
  * - A file open for writing commits to disk (WAL, `synchronous = FULL`), waits nowhere inside the driver, and has the
  *   latest tables.
  */
+import { statSync } from "node:fs"
 import * as Reactivity from "@effect/experimental/Reactivity"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -33,13 +34,17 @@ export const open: (filename: string) => Effect.Effect<Transaction.Transactions,
   const file = yield* resolve(filename)
   const found = yield* look(file)
   if (found === "no folder") return yield* failed(file, new Error("its folder does not exist"))
+  // what is in it is as private as what was said; SQLite gives the files beside it the same mode
+  if (found === "new") yield* Effect.ignore(createEmpty(file))
   const transactions = yield* connect(file, { readonly: false, location: file })
   const stamp = stampOf(file)
   // SQLite's own view, before anything is changed: the file may have become another's since it was looked at
   yield* transactions.read("open", stamp.version)
   for (const pragma of writing) yield* set(transactions, pragma)
   yield* Migrations.run(transactions, stamp)
-  return transactions
+  const check = stillThere(file)
+  yield* check
+  return { ...transactions, write: (operation, body) => Effect.zipLeft(transactions.write(operation, body), check) }
 })
 
 /** Opens a file for reading, creating nothing; none where there is no journal yet. */
@@ -50,12 +55,66 @@ export const openReadonly: (
 )(function* (filename) {
   const file = yield* resolve(filename)
   if ((yield* look(file)) !== "ours") return Option.none()
-  const transactions = yield* connect(file, { readonly: true, location: file })
-  const version = yield* transactions.read("open", stampOf(file).version)
+  // SQLite has to write beside a file that it reads: where it may not, a copy is read
+  const { transactions, version } = yield* Effect.catchIf(opened(file, file), isUnwritable, () =>
+    Effect.flatMap(copied(file), (copy) => opened(copy, file))
+  )
   if (version === Migrations.latest) return Option.some(transactions)
-  const detail = `its tables have version ${version}, this build reads ${Migrations.latest}; a run brings them up to date`
+  const detail = `its tables have version ${version}, this build reads ${Migrations.latest}`
   return yield* unsupported(file, "older", detail)
 })
+
+// internal: opening
+
+/** A new empty file that nobody else can read; where something is, that stays. */
+const createEmpty = (file: string) =>
+  Effect.flatMap(FileSystem.FileSystem, (fs) => fs.writeFileString(file, "", { flag: "wx", mode: 0o600 }))
+
+/** A file for reading, whose errors name `location`, and the version of its tables. */
+const opened = Effect.fnUntraced(function* (file: string, location: string) {
+  const transactions = yield* connect(file, { readonly: true, location })
+  return { transactions, version: yield* transactions.read("open", stampOf(location).version) }
+})
+
+const isUnwritable = (error: JournalError): boolean =>
+  error._tag === "JournalFailed" && /^SQLITE_(READONLY|CANTOPEN)/.test(Transaction.codeOf(error.cause))
+
+/** A copy of a database and its log, until the scope closes. */
+const copied = Effect.fnUntraced(function* (file: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  const copy = Effect.gen(function* () {
+    const folder = yield* fs.makeTempDirectoryScoped({ prefix: "daybook-copy-" })
+    const to = path.join(folder, "copy.db")
+    // the log first: where its writer has moved it into the file meanwhile, the file has it all
+    yield* Effect.catchIf(fs.copyFile(`${file}-wal`, `${to}-wal`), isNotFound, () => Effect.void)
+    yield* fs.copyFile(file, to)
+    return to
+  })
+  return yield* Effect.mapError(copy, (cause) => failed(file, cause))
+})
+
+// internal: staying
+
+/**
+ * Fails once the file, or the log beside it, is not the one that was there when this was first asked: SQLite goes on
+ * writing to a file that was removed, and nobody would ever read that. Asked after each commit: it is one system call a
+ * file, and waits for nothing.
+ */
+const stillThere = (file: string): Effect.Effect<void, JournalCorrupt> => {
+  const known = new Map<string, string>()
+  const isSame = (path: string): boolean => {
+    const found = statSync(path, { throwIfNoEntry: false })
+    const identity = found === undefined ? "nothing" : `${found.dev} ${found.ino}`
+    if (!known.has(path)) known.set(path, identity)
+    return known.get(path) === identity
+  }
+  return Effect.suspend(() => {
+    if ([file, `${file}-wal`].every(isSame)) return Effect.void
+    const detail = "it was removed or replaced while it was open, and what was written since is lost"
+    return Effect.fail(new JournalCorrupt({ file, detail, cause: undefined }))
+  })
+}
 
 // internal: looking
 
@@ -93,7 +152,7 @@ const lookOnce = Effect.fnUntraced(function* (file: string) {
   if (header === "foreign") return yield* unsupported(file, "foreign", "it is no SQLite database")
   if (header === "cut off") return yield* cutOff(file)
   // the tables may all be in the log yet: that of a journal whose first process was killed, or of somebody else's file
-  if (!walIsEmpty && !header.hasTables && header.applicationId === 0) return yield* lookAtCopy(fs, path, file)
+  if (!walIsEmpty && !header.hasTables && header.applicationId === 0) return yield* lookAtCopy(file)
   const version = yield* versionOf(file, header)
   if (version === 0) return "new"
   const size = Number(found.value.size)
@@ -102,17 +161,9 @@ const lookOnce = Effect.fnUntraced(function* (file: string) {
 })
 
 /** Reads the marks of a copy: SQLite itself would write beside the file, and into it when it closes. */
-const lookAtCopy = (fs: FileSystem.FileSystem, path: Path.Path, file: string) =>
+const lookAtCopy = (file: string) =>
   Effect.scoped(
-    Effect.gen(function* () {
-      const folder = yield* fs.makeTempDirectoryScoped({ prefix: "daybook-look-" })
-      const copy = path.join(folder, "copy.db")
-      // the log first: where its writer has moved it into the file meanwhile, the file has it all
-      yield* Effect.catchIf(fs.copyFile(`${file}-wal`, `${copy}-wal`), isNotFound, () => Effect.void)
-      yield* fs.copyFile(file, copy)
-      return copy
-    }).pipe(
-      Effect.mapError((cause) => failed(file, cause)),
+    copied(file).pipe(
       Effect.flatMap((copy) => connect(copy, { readonly: false, location: file })),
       Effect.flatMap(({ read }) => read("open", marksOf)),
       Effect.flatMap((marks) => versionOf(file, marks)),

@@ -17,6 +17,7 @@ import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import type { Scope } from "effect/Scope"
 import { JournalBusy, JournalCorrupt, type JournalError, JournalFailed, JournalFull } from "../domain/Errors.ts"
+import * as Turnstile from "../internal/Turnstile.ts"
 
 /** How long a busy database is tried before that is an error. */
 export const patience = "10 seconds"
@@ -51,7 +52,7 @@ export const make = (sql: SqlClient.SqlClient, location: string): Effect.Effect<
     "open",
     Effect.map(sql.reserve, (reserved): Transactions => {
       const connection = preparing(reserved)
-      const exclusively = makeTurn()
+      const exclusively = Turnstile.make()
       return {
         sql,
         location,
@@ -95,39 +96,11 @@ export const classify = (file: string, operation: string, cause: unknown): Journ
   return new JournalFailed({ file, operation, cause })
 }
 
-// internal
+/** The code of a driver's error; empty for anything else. */
+export const codeOf = (cause: unknown): string =>
+  typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
 
-/**
- * Runs one step at a time, uninterrupted. A semaphore of the library loses its permit when an interrupt comes between
- * taking it and going on; here that is one synchronous step.
- */
-const makeTurn = () => {
-  const free = Effect.unsafeMakeLatch(true)
-  let taken = false
-  const release = () => {
-    taken = false
-    free.unsafeOpen()
-  }
-  return <A, E>(step: () => Effect.Effect<A, E>): Effect.Effect<A, E> =>
-    Effect.uninterruptibleMask((restore) => {
-      const attempt: Effect.Effect<A, E> = Effect.suspend(() => {
-        if (taken) return Effect.zipRight(restore(free.await), attempt)
-        taken = true
-        free.unsafeClose()
-        return Effect.matchCauseEffect(Effect.suspend(step), {
-          onFailure: (cause) => {
-            release()
-            return Effect.failCause(cause)
-          },
-          onSuccess: (value) => {
-            release()
-            return Effect.succeed(value)
-          }
-        })
-      })
-      return attempt
-    })
-}
+// internal
 
 /**
  * The client prepares a statement once and keeps how that went for ten minutes, a failure too: without this, a database
@@ -174,9 +147,6 @@ const damaged = ["SQLITE_CORRUPT", "SQLITE_NOTADB"]
 /** Extended codes begin with the code that they extend. */
 const isOneOf = (code: string, codes: ReadonlyArray<string>) =>
   codes.some((known) => code === known || code.startsWith(`${known}_`))
-
-const codeOf = (cause: unknown): string =>
-  typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
 
 /** The driver throws where it prepares a statement outside of an effect. */
 const isOfDriver = (defect: unknown): boolean => defect instanceof SqlError || codeOf(defect).startsWith("SQLITE_")

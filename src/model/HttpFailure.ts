@@ -55,6 +55,15 @@ export interface Told {
   readonly retryAfterMillis?: number
 }
 
+/** The answer is elsewhere: it is not fetched from there, because what was asked was not meant for that server. */
+export const redirect = (status: number, location: string | undefined): Told => {
+  const to = location !== undefined && URL.canParse(location) ? ` to ${new URL(location).host}` : ""
+  return {
+    reason: "INVALID_REQUEST",
+    message: `the server answered ${status}, a redirect${to}, which is not followed: ask the right address itself`
+  }
+}
+
 /** No answer, or no more of it: the network, or a machine between. */
 export const transport = (error: HttpClientError, host: string): Told => {
   const root = rootOf(error)

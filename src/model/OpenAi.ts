@@ -5,6 +5,7 @@
  * - Interrupting it closes the connection. Every wait has its limit.
  * - A failure tells what the server said, and never the key.
  */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as HttpClient from "@effect/platform/HttpClient"
 import type { HttpClientError } from "@effect/platform/HttpClientError"
 import * as HttpClientRequest from "@effect/platform/HttpClientRequest"
@@ -113,6 +114,8 @@ const ask = Effect.fnUntraced(function* (server: Server, patience: typeof Patien
     onSome: (key) => HttpClientRequest.bearerToken(post, key)
   })
   const response = yield* server.client.execute(authorized).pipe(
+    // what a redirect leads to was not asked for: it is a refusal like any other status
+    Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
     Effect.mapError((error) => failed(server, HttpFailure.transport(error, server.host))),
     Effect.timeoutFail({
       duration: patience.responseMillis,
@@ -182,8 +185,11 @@ const refused = Effect.fnUntraced(function* (server: Server, response: HttpClien
   // the status is known, whatever becomes of the words that come with it
   yield* Effect.ignore(Effect.timeout(Stream.runDrain(beginning), refusalMillis))
   const wait = HttpFailure.retryAfterMillis(response.headers, yield* Clock.currentTimeMillis)
+  const isRedirect = response.status >= 300 && response.status < 400
   return yield* failed(server, {
-    ...OpenAiFailure.refusedWith(response.status, text),
+    ...(isRedirect
+      ? HttpFailure.redirect(response.status, response.headers["location"])
+      : OpenAiFailure.refusedWith(response.status, text)),
     status: response.status,
     ...(wait === undefined ? {} : { retryAfterMillis: wait })
   })

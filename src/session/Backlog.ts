@@ -57,12 +57,13 @@ export const stored = (backlog: Backlog): ReadonlyArray<StoredEvent> => {
 }
 
 /** Returns `head` once everything before it is durable, which it is not yet. */
-export const wait = (backlog: Backlog, head: number): Effect.Effect<number, SessionBroken> => {
-  // completed by the writer, whose fiber outlives it: it belongs to no fiber
-  const waiter: Waiter = { head, done: Deferred.unsafeMake(FiberId.none) }
-  backlog.waiters = [...backlog.waiters, waiter]
-  return Deferred.await(waiter.done)
-}
+export const wait = (backlog: Backlog, head: number): Effect.Effect<number, SessionBroken> =>
+  Effect.suspend(() => {
+    // completed by the writer, whose fiber outlives it: it belongs to no fiber
+    const waiter: Waiter = { head, done: Deferred.unsafeMake(FiberId.none) }
+    backlog.waiters = [...backlog.waiters, waiter]
+    return Deferred.await(waiter.done)
+  })
 
 /** Nothing more will be durable: what waits is dropped, and whoever waits is told. */
 export const abandon = (backlog: Backlog, error: SessionBroken): void => {

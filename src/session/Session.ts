@@ -127,7 +127,7 @@ export const make = (
         : { id, head: backlog.kept.head, epoch, events: Backlog.send(backlog, state), summary: state.summary },
     stored: () => {
       const events = Backlog.stored(backlog)
-      Metrics.add(Metrics.events, events.length)
+      Metrics.unsafeAdd(Metrics.events, events.length)
       for (const event of events) feed.unsafePublish({ type: "event", event })
     },
     failed: (cause) => {
@@ -150,10 +150,10 @@ export const make = (
     if (over !== undefined) return Effect.fail(over)
     if (backlog.kept.head >= state.head) return Effect.succeed(state.head)
     writer.unsafeHurry()
-    const from = clock.unsafeCurrentTimeNanos()
+    const startNanos = clock.unsafeCurrentTimeNanos()
     const counted = Effect.sync(() => {
-      Metrics.add(Metrics.barriers, 1)
-      Metrics.add(Metrics.barrierMillis, Number(clock.unsafeCurrentTimeNanos() - from) / 1e6)
+      Metrics.unsafeAdd(Metrics.barriers, 1)
+      Metrics.unsafeAdd(Metrics.barrierMillis, Number(clock.unsafeCurrentTimeNanos() - startNanos) / 1e6)
     })
     return Backlog.wait(backlog, state.head).pipe(
       Effect.ensuring(counted),
@@ -181,7 +181,7 @@ export const make = (
     feed: feed.subscribe
   }
   const end = Effect.sync(() => {
-    over ??= overBecause(new Error("it was released."))
+    over ??= overBecause(new Error("it was released"))
     feed.unsafeEnd()
   })
   return { session, end }

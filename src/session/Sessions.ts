@@ -11,17 +11,17 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type { Scope } from "effect/Scope"
 import { JournalCorrupt, type JournalError, SeqConflict, type SessionNotFound, SessionOwned } from "../domain/Errors.ts"
-import type { SessionEvent, StoredEvent } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
-import * as SessionState from "../domain/SessionState.ts"
+import * as closing from "../domain/Repair.ts"
+import type * as SessionState from "../domain/SessionState.ts"
 import * as Host from "../internal/Host.ts"
 import * as Journal from "../journal/Journal.ts"
+import { load } from "./Load.ts"
 import { type LeftOver, Reaper, type ReapReport } from "./Reaper.ts"
 import * as Registry from "./Registry.ts"
 import { Repair } from "./Repair.ts"
@@ -30,9 +30,6 @@ import * as Writer from "./Writer.ts"
 
 /** How long ownership lasts without a sign of life. */
 export const leaseDuration = Duration.seconds(30)
-
-/** How many events a load reads at once. */
-const pageSize = 2000
 
 /** How often a take is tried again because the log moved. */
 const maxTakes = 20
@@ -62,62 +59,47 @@ export class Sessions extends Context.Tag("daybook/session/Sessions")<
   }
 >() {}
 
-/**
- * The state of a stored log. Fails where the log is not one that this program can have written. Chunks are passed over, but
- * for those of an answer that was never finished.
- */
-export const load = Effect.fnUntraced(function* (
-  journal: Context.Tag.Service<Journal.Journal>,
-  record: Journal.SessionRecord
-): Effect.fn.Return<SessionState.SessionState, JournalError> {
-  const { id, seedLength } = record.header
-  const hidden = record.summary.hidden ?? []
-  const sound = Either.mapLeft(
-    (detail: string) => new JournalCorrupt({ file: journal.location, sessionId: id, detail, cause: undefined })
-  )
-  let state = SessionState.initial(seedLength)
-  /** From here on the log is read whole: the end of the outline, or the last step without an answer. */
-  let whole = state
-  for (let page = pageSize; page === pageSize; ) {
-    const events = yield* journal.outline(id, { from: state.head, limit: pageSize, hidden })
-    for (const event of events) {
-      const before = yield* sound(SessionState.passChunks(state, event.seq))
-      state = yield* sound(SessionState.apply(before, event))
-      if (event.type === "step/start") whole = before
-    }
-    page = events.length
-  }
-  if (!isAnswering(state)) whole = state
-  for (let page = pageSize; page === pageSize; ) {
-    const events = yield* journal.read(id, { from: whole.head, limit: pageSize })
-    whole = yield* sound(SessionState.fold(events, whole))
-    page = events.length
-  }
-  if (whole.head >= record.head) return whole
-  return yield* sound(Either.left(`it holds ${whole.head} events, its record says ${record.head}`))
+const make = Effect.gen(function* () {
+  const journal = yield* Journal.Journal
+  const token = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
+  const owner: Journal.Owner = { ...(yield* Host.identity), token }
+  const services: Services = { journal, repair: yield* Repair, reaper: yield* Reaper, owner }
+  const clock = yield* Effect.clock
+  const writer = yield* Writer.make(journal.append)
+  const registry = Registry.make()
+
+  const acquire = Effect.fn("Sessions.acquire")(function* (id: SessionId, options: AcquireOptions) {
+    const place = yield* Registry.reserve(registry, id)
+    const taken = yield* Effect.retry(take(services, id, options), {
+      times: maxTakes,
+      while: (error) => error._tag === "SeqConflict"
+    }).pipe(
+      Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
+    )
+    const read = (from: number, limit: number) => journal.read(id, { from, limit })
+    const leave = () => Registry.leave(place)
+    const { end, session } = Session.make(taken, { writer, clock, read, leave })
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        leave()
+        return Effect.zipRight(Effect.ignore(session.barrier), end)
+      })
+    )
+    return session
+  })
+
+  return { acquire }
 })
 
-/** Whether a step is open that has no answer yet. */
-const isAnswering = ({ brackets: { open } }: SessionState.SessionState): boolean =>
-  open?.step !== undefined && open.step.answer === undefined
+/** Sessions of this process over a journal. Leave every session's scope before this layer's. */
+export const layer: Layer.Layer<Sessions, never, Journal.Journal | Repair | Reaper | FileSystem.FileSystem> =
+  Layer.scoped(Sessions, make)
+
+// internal
 
 /** The groups that calls of the open step started and that no result tells about. */
 const leftOvers = (state: SessionState.SessionState): ReadonlyArray<LeftOver> =>
   state.brackets.open?.step?.calls.flatMap((call) => (call.result === undefined ? call.processes : [])) ?? []
-
-/** The closing events in their places, at the time of the last real event, and the state after them (law 8). */
-const close = (state: SessionState.SessionState, closers: ReadonlyArray<SessionEvent>) => {
-  const events: Array<StoredEvent> = closers.map((event, index) => ({
-    ...event,
-    seq: state.head + index,
-    time: state.time
-  }))
-  return Effect.map(
-    // a policy whose events do not fit the log is a bug of that policy
-    Effect.orDieWith(SessionState.fold(events, state), (detail) => new Error(`repair does not fit: ${detail}`)),
-    (after) => ({ events, after })
-  )
-}
 
 /** What taking a session needs. */
 interface Services {
@@ -149,7 +131,11 @@ const own = Effect.fnUntraced(function* (
   loaded: SessionState.SessionState,
   report: ReapReport
 ) {
-  const { after, events } = yield* close(loaded, repair.closers(loaded, report))
+  const { after, events } = yield* Effect.orDieWith(
+    // a policy whose events do not fit the log is a bug of that policy
+    closing.closed(loaded, repair.closers(loaded, report)),
+    (detail) => new Error(`repair does not fit: ${detail}`)
+  )
   const epoch = yield* journal.take({
     id: record.header.id,
     head: loaded.head,
@@ -188,39 +174,3 @@ const take = Effect.fn("Sessions.take")(function* (services: Services, id: Sessi
     Effect.ignore(journal.release(id, epoch))
   )
 })
-
-const make = Effect.gen(function* () {
-  const journal = yield* Journal.Journal
-  const token = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
-  const owner: Journal.Owner = { ...(yield* Host.identity), token }
-  const services: Services = { journal, repair: yield* Repair, reaper: yield* Reaper, owner }
-  const clock = yield* Effect.clock
-  const writer = yield* Writer.make(journal.append)
-  const registry = Registry.make()
-
-  const acquire = Effect.fn("Sessions.acquire")(function* (id: SessionId, options: AcquireOptions) {
-    const place = yield* Registry.reserve(registry, id)
-    const taken = yield* Effect.retry(take(services, id, options), {
-      times: maxTakes,
-      while: (error) => error._tag === "SeqConflict"
-    }).pipe(
-      Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
-    )
-    const read = (from: number, limit: number) => journal.read(id, { from, limit })
-    const leave = () => Registry.leave(place)
-    const { end, session } = Session.make(taken, { writer, clock, read, leave })
-    yield* Effect.addFinalizer(() =>
-      Effect.suspend(() => {
-        leave()
-        return Effect.zipRight(Effect.ignore(session.barrier), end)
-      })
-    )
-    return session
-  })
-
-  return { acquire }
-})
-
-/** Sessions of this process over a journal. Leave every session's scope before this layer's. */
-export const layer: Layer.Layer<Sessions, never, Journal.Journal | Repair | Reaper | FileSystem.FileSystem> =
-  Layer.scoped(Sessions, make)

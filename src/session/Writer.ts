@@ -68,7 +68,7 @@ export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
       turns: ReadonlyArray<Turn>,
       exit: Exit.Exit<Effect.Effect.Success<ReturnType<Store>>, JournalError>
     ) => {
-      if (Exit.isSuccess(exit)) Metrics.add(Metrics.commits, 1)
+      if (Exit.isSuccess(exit)) Metrics.unsafeAdd(Metrics.commits, 1)
       for (const [index, { client }] of turns.entries()) {
         if (Exit.isFailure(exit)) {
           client.failed(Cause.squash(exit.cause))

@@ -34,13 +34,6 @@ export const decode = (tool: RegisteredTool, raw: string): Effect.Effect<Decoded
       )
   })
 
-/** A text of at most `max` characters, cut between characters, and marked where it was cut. */
-export const clip = (text: string, max: number): string => {
-  if (text.length <= max) return text
-  const cut = /[\uD800-\uDBFF]$/.test(text.slice(0, max)) ? max - 1 : max
-  return `${text.slice(0, cut)}…`
-}
-
 // internal
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -17,6 +17,7 @@ import * as Schema from "effect/Schema"
 import { SessionBroken } from "../domain/Errors.ts"
 import { noOutput } from "../domain/Transcript.ts"
 import type { View } from "./Capture.ts"
+import { maxShown } from "./Outputs.ts"
 import { type Ended, Process } from "./Process.ts"
 import { SpawnFailed } from "./SpawnFailed.ts"
 import { ToolCall } from "./ToolCall.ts"
@@ -25,13 +26,12 @@ import { Workspace } from "./Workspace.ts"
 
 const defaultTimeout = Duration.minutes(10)
 const maxTimeout = Duration.hours(24)
-const outputCap = 64_000
 
 /** Runs a shell command. */
 export const tool = Tool.make("bash", {
   description:
     `Runs a shell command in the workspace folder and returns its output; it is not sandboxed. Standard input is empty. ` +
-    `Of stdout and of stderr only the last ${outputCap} bytes are shown, and the result says in which file all of it is. ` +
+    `Of stdout and of stderr only the last ${maxShown} bytes are shown; the result says in which file all of it is, where it was kept. ` +
     `Processes left in the background are ended with the command.`,
   parameters: {
     command: Schema.NonEmptyString.annotations({ title: "command", description: "The command, as for bash -c." }),
@@ -73,8 +73,7 @@ export const layer = Toolkit.make(tool).toLayer(
               program,
               args: ["-c", command],
               cwd: workspace.root,
-              timeout,
-              outputCap
+              timeout
             })
             yield* call.onAbort(() => rendered([...sections(output()), ...leftMarker(left())]))
             const end = yield* ended

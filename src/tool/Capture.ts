@@ -32,7 +32,7 @@ export interface Capture {
   /** Never holds the pipe back again: whatever is still in it is to come now. */
   readonly flow: () => void
   readonly view: () => View
-  /** Takes nothing more, and waits until the file is whole or given up. */
+  /** Takes nothing more, and waits until the file is whole or given up: no longer than `Write` takes for that. */
   readonly finish: Effect.Effect<void>
 }
 
@@ -42,37 +42,40 @@ export interface Limits {
   readonly file: number
 }
 
-/** Writes the whole of a stream somewhere, and says where. */
-export type Write = (bytes: Stream.Stream<Uint8Array, OutputUnavailable>) => Effect.Effect<string, OutputUnavailable>
+/**
+ * Writes the whole of a stream somewhere, and says where. Never dies, is not interrupted, and returns in bounded time once
+ * `ended` has: `Outputs.keep` is made for it.
+ */
+export type Write = (
+  bytes: Stream.Stream<Uint8Array, OutputUnavailable>,
+  ended: Effect.Effect<void>
+) => Effect.Effect<string, OutputUnavailable>
 
-/** A capture; it is finished when the scope closes, and nothing cuts the writing of its file. */
+/** A capture; it is finished when the scope closes, and no interrupt cuts the writing of its file. */
 export const make = (limits: Limits, write: Write): Effect.Effect<Capture, never, Scope.Scope> =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.suspend(() => {
-        const state = makeState(limits)
-        // no child of the call: an interrupt of the call would reach it at once, and what is left would not be written
-        return Effect.map(Effect.forkDaemon(state.writing(write)), (fiber) => ({
-          ...state.capture,
-          finish: Effect.zipRight(Effect.sync(state.end), Effect.asVoid(Fiber.await(fiber)))
-        }))
-      }),
-      (capture) => capture.finish
-    ),
-    (capture): Capture => capture
+  Effect.acquireRelease(
+    Effect.suspend(() => {
+      const { capture, end, writing } = makeState(limits, write)
+      // no child of the call: an interrupt of the call would reach it at once, and what is left would not be written
+      return Effect.map(
+        Effect.forkDaemon(writing),
+        (fiber): Capture => ({ ...capture, finish: Effect.zipRight(end, Effect.asVoid(Fiber.await(fiber))) })
+      )
+    }),
+    (capture) => capture.finish
   )
 
 // internal
 
-const makeState = (limits: Limits) => {
+const makeState = (limits: Limits, write: Write) => {
   const tail = Tail.make(limits.tail)
-  const changed = Effect.unsafeMakeLatch(false)
+  const backlog = makeBacklog(limits.file)
+  const begun = Effect.unsafeMakeLatch(false)
+  const ended = Effect.unsafeMakeLatch(false)
   let pipe: Readable | undefined
   let closed = false
-  let ended = false
   let holds = true
   let phase: "short" | "long" | "settled" = "short"
-  let waiting: Array<Uint8Array> = []
   let file: View["file"] = Option.none()
 
   const flow = () => {
@@ -81,63 +84,83 @@ const makeState = (limits: Limits) => {
   }
 
   const push = (bytes: Uint8Array) => {
-    if (ended) return
+    if (backlog.isEnded()) return
     if (phase === "short" && tail.total() + bytes.length > limits.tail) {
       phase = "long"
-      waiting.push(tail.bytes())
+      backlog.push(tail.bytes())
+      begun.unsafeOpen()
     }
     tail.push(bytes)
     if (phase !== "long") return
-    if (tail.total() > limits.file) waiting = []
-    else waiting.push(bytes)
+    backlog.push(bytes)
     if (holds) pipe?.pause()
-    changed.unsafeOpen()
   }
 
-  /** The next pieces for the file, as soon as there are some. */
+  const end = Effect.sync(() => {
+    backlog.end()
+    begun.unsafeOpen()
+    ended.unsafeOpen()
+  })
+
+  // what it gives is written while the next ones come
+  const pieces = Effect.tap(backlog.next, () => pipe?.resume())
+
+  const writing = Effect.gen(function* () {
+    yield* begun.await
+    if (phase === "short") return
+    file = Option.some(yield* Effect.either(write(Stream.repeatEffectChunkOption(pieces), ended.await)))
+    phase = "settled"
+    backlog.drop()
+    flow()
+  })
+
+  const listen = (readable: Readable) => {
+    pipe = readable
+    readable
+      .on("data", push)
+      .on("error", () => {})
+      .once("close", () => {
+        closed = true
+      })
+  }
+
+  const view = (): View => ({ ...tail.view(closed), file })
+  return { writing, end, capture: { listen, isClosed: () => closed, flow, view } }
+}
+
+/** The pieces of a stream that are yet to be written. It holds none once they are more than a file may have. */
+const makeBacklog = (limit: number) => {
+  const changed = Effect.unsafeMakeLatch(false)
+  let pieces: Array<Uint8Array> = []
+  let total = 0
+  let ended = false
+  const drop = () => {
+    const dropped = pieces
+    pieces = []
+    return dropped
+  }
+  /** The next pieces, as soon as there are some; none at the end. */
   const next: Effect.Effect<Chunk.Chunk<Uint8Array>, Option.Option<OutputUnavailable>> = Effect.suspend(() => {
-    if (tail.total() > limits.file)
-      return Effect.fail(Option.some(new OutputUnavailable({ detail: `it is longer than ${limits.file} bytes` })))
-    if (waiting.length > 0) {
-      const pieces = Chunk.unsafeFromArray(waiting)
-      waiting = []
-      // these are written while the next ones come
-      pipe?.resume()
-      return Effect.succeed(pieces)
-    }
+    if (total > limit)
+      return Effect.fail(Option.some(new OutputUnavailable({ detail: `it is longer than ${limit} bytes` })))
+    if (pieces.length > 0) return Effect.succeed(Chunk.unsafeFromArray(drop()))
     if (ended) return Effect.fail(Option.none())
     changed.unsafeClose()
     return Effect.zipRight(changed.await, next)
   })
-
   return {
-    writing: (write: Write) =>
-      Effect.gen(function* () {
-        yield* changed.await
-        if (phase === "short") return
-        const written = yield* Effect.either(write(Stream.repeatEffectChunkOption(next)))
-        phase = "settled"
-        file = Option.some(written)
-        waiting = []
-        flow()
-      }),
+    next,
+    drop,
+    isEnded: () => ended,
+    push: (bytes: Uint8Array) => {
+      total += bytes.length
+      if (total > limit) drop()
+      else pieces.push(bytes)
+      changed.unsafeOpen()
+    },
     end: () => {
       ended = true
       changed.unsafeOpen()
-    },
-    capture: {
-      listen: (readable: Readable) => {
-        pipe = readable
-        readable
-          .on("data", push)
-          .on("error", () => {})
-          .once("close", () => {
-            closed = true
-          })
-      },
-      isClosed: () => closed,
-      flow,
-      view: () => ({ ...tail.view(closed), file })
     }
   }
 }

@@ -2,11 +2,12 @@
  * The file tools, confined to the workspace: `read`, `write` and `edit`.
  *
  * - `read` holds no more of a file in memory than it shows, and says what it left out.
- * - `write` and `edit` are atomic: a reader, and whoever comes after a crash, sees the old file or the new one. A cancel lets
- *   them finish, so that the result tells which.
+ * - `write` and `edit` are atomic: a reader, and whoever comes after a crash or a loss of power, sees the old file or the
+ *   new one. A cancel lets them finish, so that the result tells which.
  * - `edit` changes only what its session has seen as it is now: `read`, `write` and `edit` count as seeing a file. The
  *   changes of one process are made one after another; another process may still come between the look and the change.
  */
+import type { Hash } from "node:crypto"
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -16,21 +17,28 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { reasonOf } from "../internal/Refusal.ts"
+import * as Turnstile from "../internal/Turnstile.ts"
+import * as AtomicFile from "./AtomicFile.ts"
 import * as Edit from "./Edit.ts"
+import { type FileFailed, failure, failureOf, infoOf } from "./FileFailed.ts"
 import * as Lines from "./Lines.ts"
+import { maxShown } from "./Outputs.ts"
 import * as Seen from "./Seen.ts"
-import * as TextFiles from "./TextFiles.ts"
 import { ToolCall } from "./ToolCall.ts"
 import { OnCancel } from "./Tools.ts"
-import { reasonOf, Workspace } from "./Workspace.ts"
+import { Workspace } from "./Workspace.ts"
 
-const { failure, failureOf, filePath } = TextFiles
 const dependencies = [ToolCall]
-const maxBytes = 64_000
 const defaultLimit = 2000
 
 /** The largest file that is edited. Of a larger one nobody asks for a digest, so it is never read to its end for that. */
 const maxEdited = 4 * 1024 * 1024
+
+const filePath = Schema.NonEmptyString.annotations({
+  title: "path",
+  description: "A file, relative to the workspace folder."
+})
 
 const lines = (description: string) =>
   Schema.optional(Schema.Int.pipe(Schema.greaterThanOrEqualTo(1, { title: "lines", description })))
@@ -38,7 +46,7 @@ const lines = (description: string) =>
 /** Shows the lines of a text file. */
 export const read = Tool.make("read", {
   description:
-    `Reads a text file of the workspace: from line \`offset\` on, at most \`limit\` lines and ${maxBytes} bytes. ` +
+    `Reads a text file of the workspace: from line \`offset\` on, at most \`limit\` lines and ${maxShown} bytes. ` +
     "A last line in brackets tells if there is more.",
   parameters: {
     path: filePath,
@@ -91,50 +99,53 @@ export const layer = Toolkit.make(read, write, edit).toLayer(
     const fs = yield* FileSystem.FileSystem
     const paths = yield* Path.Path
     const workspace = yield* Workspace
-    const files = yield* TextFiles.make
     const seen = Seen.make()
-    const oneAtATime = yield* Effect.makeSemaphore(1)
+    const turnstile = Turnstile.make()
+    const alone = <A, E, R>(change: Effect.Effect<A, E, R>) => turnstile(() => change)
 
     const put = Effect.fnUntraced(function* (
       target: string,
       bytes: Uint8Array,
       before: Option.Option<FileSystem.File.Info>
     ) {
-      yield* files.replace(target, bytes, before)
-      seen.remember((yield* ToolCall).sessionId, target, Seen.digestOf(bytes))
+      yield* AtomicFile.replace({ fs, paths }, target, bytes, before)
+      const { sessionId } = yield* ToolCall
+      seen.remember({ session: sessionId, path: target, digest: Seen.digestOf(bytes) })
     })
 
     return {
       read: Effect.fnUntraced(function* ({ limit = defaultLimit, offset = 1, path }) {
         const failed = failureOf(path, "read")
-        const target = yield* workspace.resolve(path)
-        if (Option.isNone(yield* files.fileAt(target, failed))) return yield* failed("there is no such file")
-        const { digest, size, window } = yield* fs.stream(target).pipe(
-          Stream.runFoldWhile(looking(Lines.empty({ offset, limit, maxBytes })), isLooking, look),
+        const target = yield* workspace.resolve(path, "read")
+        const info = yield* fileAt(fs, target, failed)
+        if (Option.isNone(info)) return yield* failed("there is no such file")
+        const none = Lines.empty({ offset, limit, maxBytes: maxShown })
+        const { digest, window } = yield* fs.stream(target).pipe(
+          Stream.runFoldWhile(looking(none, info.value), isLooking, look),
           Effect.mapError((error) => failed(reasonOf(error)))
         )
         if (window.binary) return yield* failed("it is not a text file")
         const { sessionId } = yield* ToolCall
-        if (size <= maxEdited) seen.remember(sessionId, target, digest.digest("base64"))
+        if (digest !== undefined) seen.remember({ session: sessionId, path: target, digest: digest.digest("base64") })
         return shown(window)
       }),
       write: Effect.fnUntraced(function* ({ content, path }) {
         const failed = failureOf(path, "written")
-        const target = yield* workspace.resolve(path)
-        const before = yield* files.fileAt(target, failed)
+        const target = yield* workspace.resolve(path, "write")
+        const before = yield* replaceableAt(fs, target, failed)
         const bytes = new TextEncoder().encode(content)
         yield* fs.makeDirectory(paths.dirname(target), { recursive: true }).pipe(
           Effect.zipRight(put(target, bytes, before)),
           Effect.mapError((error) => failed(reasonOf(error)))
         )
         return `Wrote ${bytes.length} bytes to ${path}${Option.isNone(before) ? ", a new file" : ""}.`
-      }, oneAtATime.withPermits(1)),
+      }, alone),
       edit: Effect.fnUntraced(function* ({ newText, oldText, path }) {
         const failed = failureOf(path, "edited")
         const pointless = Edit.pointless({ oldText, newText })
         if (pointless !== undefined) return yield* failed(pointless)
-        const target = yield* workspace.resolve(path)
-        const before = yield* files.fileAt(target, failed)
+        const target = yield* workspace.resolve(path, "write")
+        const before = yield* replaceableAt(fs, target, failed)
         if (Option.isNone(before)) return yield* failed("there is no such file; the tool write creates one")
         if (before.value.size > maxEdited)
           return yield* failed(`it is larger than the ${maxEdited} bytes that can be edited; use bash instead`)
@@ -146,27 +157,63 @@ export const layer = Toolkit.make(read, write, edit).toLayer(
           return yield* failed(
             "it has changed since this session last saw it; read it again, then edit what is there now"
           )
-        const edited = Edit.apply(bytes, { oldText, newText })
-        if (Either.isLeft(edited)) return yield* failed(edited.left)
-        yield* Effect.mapError(put(target, edited.right.bytes, before), (error) => failed(reasonOf(error)))
-        return `Edited ${path} at line ${edited.right.line}.`
-      }, oneAtATime.withPermits(1))
+        const edited = yield* Either.mapLeft(Edit.apply(bytes, { oldText, newText }), failed)
+        yield* Effect.mapError(put(target, edited.bytes, before), (error) => failed(reasonOf(error)))
+        return `Edited ${path} at line ${edited.line}.`
+      }, alone)
     }
   })
 )
 
 // internal
 
-/** A look at a file: the lines that are shown, and the digest of all of it, unless it is too large to be edited. */
-const looking = (window: Lines.Window) => ({ window, digest: Seen.digest(), size: 0 })
+/** A regular file; none where nothing is. Fails on anything else. */
+const fileAt = Effect.fnUntraced(function* (
+  fs: FileSystem.FileSystem,
+  target: string,
+  failed: (detail: string) => FileFailed
+) {
+  const info = yield* infoOf(fs, target, failed)
+  if (Option.isNone(info)) return info
+  if (info.value.type === "Directory") return yield* failed("it is a folder")
+  if (info.value.type !== "File") return yield* failed("it is no regular file")
+  return info
+})
 
-type Looking = ReturnType<typeof looking>
+/** The same, of a file that may be replaced: a new one takes its name, so its own write protection would stop nobody. */
+const replaceableAt = Effect.fnUntraced(function* (
+  fs: FileSystem.FileSystem,
+  target: string,
+  failed: (detail: string) => FileFailed
+) {
+  const info = yield* fileAt(fs, target, failed)
+  const isProtected = Option.exists(info, ({ mode }) => (mode & 0o222) === 0)
+  if (isProtected) return yield* failed("it is protected against writing; somebody meant it to stay as it is")
+  if (Option.isSome(info))
+    yield* Effect.mapError(fs.access(target, { writable: true }), (error) => failed(reasonOf(error)))
+  return info
+})
 
-const isLooking = ({ size, window }: Looking): boolean => !Lines.isDone(window) || (!window.binary && size <= maxEdited)
+/** A look at a file: the lines that are shown and, unless it is too large to be edited, the digest of all of it. */
+interface Looking {
+  readonly window: Lines.Window
+  readonly digest: Hash | undefined
+  readonly size: number
+}
+
+const looking = (window: Lines.Window, { size }: FileSystem.File.Info): Looking => ({
+  window,
+  digest: size <= maxEdited ? Seen.digest() : undefined,
+  size: 0
+})
+
+const isLooking = ({ digest, window }: Looking): boolean =>
+  !Lines.isDone(window) || (!window.binary && digest !== undefined)
 
 const look = ({ digest, size, window }: Looking, bytes: Uint8Array): Looking => ({
   window: Lines.isDone(window) ? window : Lines.take(window, bytes),
-  digest: digest.update(bytes),
+  // it may have grown since
+  digest: size + bytes.length <= maxEdited ? digest?.update(bytes) : undefined,
   size: size + bytes.length
 })
 
@@ -174,7 +221,7 @@ const shown = (window: Lines.Window): string => {
   const { offset } = window.range
   if (window.read === 0) return "[the file is empty]"
   const { lines, partial, text } = Lines.textOf(window)
-  if (partial) return `${text}\n[line ${offset} goes on: only its first ${maxBytes} bytes are shown]`
+  if (partial) return `${text}\n[line ${offset} goes on: only its first ${maxShown} bytes are shown]`
   const note =
     window.full !== undefined
       ? `[lines ${offset} to ${offset + lines - 1}; there are more, go on with offset ${offset + lines}]`

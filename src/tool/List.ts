@@ -11,8 +11,9 @@ import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as TextFiles from "./TextFiles.ts"
-import { reasonOf, Workspace } from "./Workspace.ts"
+import { reasonOf } from "../internal/Refusal.ts"
+import { failure, failureOf, infoOf } from "./FileFailed.ts"
+import { oneLine, Workspace } from "./Workspace.ts"
 
 const maxEntries = 1000
 
@@ -30,7 +31,7 @@ export const tool = Tool.make("list", {
     )
   },
   success: Schema.String,
-  failure: TextFiles.failure
+  failure
 })
   .annotate(Tool.Readonly, true)
   .annotate(Tool.Idempotent, true)
@@ -42,7 +43,6 @@ export const layer = Toolkit.make(tool).toLayer(
     const fs = yield* FileSystem.FileSystem
     const paths = yield* Path.Path
     const workspace = yield* Workspace
-    const files = yield* TextFiles.make
 
     /** An entry as a line. One that is gone meanwhile, or cannot be looked at, is its name. */
     const shown = Effect.fnUntraced(function* (folder: string, name: string) {
@@ -51,16 +51,16 @@ export const layer = Toolkit.make(tool).toLayer(
       const info = yield* Effect.option(fs.stat(target))
       const slash = Option.exists(info, ({ type }) => type === "Directory") ? "/" : ""
       return Option.match(link, {
-        onNone: () => `${TextFiles.oneLine(name)}${slash}`,
-        onSome: (to) => `${TextFiles.oneLine(name)}${slash} -> ${TextFiles.oneLine(to)}`
+        onNone: () => `${oneLine(name)}${slash}`,
+        onSome: (to) => `${oneLine(name)}${slash} -> ${oneLine(to)}`
       })
     })
 
     return {
       list: Effect.fnUntraced(function* ({ path = "." }) {
-        const failed = TextFiles.failureOf(path, "listed")
-        const target = yield* workspace.resolve(path)
-        const info = yield* Effect.mapError(files.infoOf(target), (error) => failed(reasonOf(error)))
+        const failed = failureOf(path, "listed")
+        const target = yield* workspace.resolve(path, "read")
+        const info = yield* infoOf(fs, target, failed)
         if (Option.isNone(info)) return yield* failed("there is no such folder")
         if (info.value.type !== "Directory") return yield* failed("it is no folder; the tool read shows files")
         const isReserved = yield* workspace.reserved

@@ -9,8 +9,8 @@ import type { ToolOutcome } from "../domain/Event.ts"
 import { type ToolCallBlock, text } from "../domain/Message.ts"
 import type { ToolSpec } from "../domain/Request.ts"
 import { failure } from "../domain/Results.ts"
+import { clip } from "../internal/Cut.ts"
 import { wellFormed } from "../internal/Json.ts"
-import { clip } from "./Arguments.ts"
 
 /** The success of a body, as text. */
 export const success = (output: string): ToolOutcome => ({ content: [text(output)], isError: false })
@@ -20,7 +20,7 @@ export const unknownTool = (name: string, specs: ReadonlyArray<ToolSpec>): ToolO
   const known = specs.map((spec) => spec.name).join(", ")
   return failure(
     "UNKNOWN_TOOL",
-    `Error: there is no tool "${clip(name, 100)}". ${known === "" ? "There are no tools." : `The tools are: ${known}.`}`
+    `Error: there is no tool "${clip(name, maxName)}". ${known === "" ? "There are no tools." : `The tools are: ${known}.`}`
   )
 }
 
@@ -28,7 +28,7 @@ export const unknownTool = (name: string, specs: ReadonlyArray<ToolSpec>): ToolO
 export const invalidArguments = (block: ToolCallBlock, problem: string): ToolOutcome =>
   failure(
     "INVALID_ARGS",
-    `Error: the arguments of ${block.name} are not valid, so it did not run: ${clip(problem, 1000)}\nThey were: ${clip(block.arguments, 200)}`
+    `Error: the arguments of ${block.name} are not valid, so it did not run: ${clip(problem, maxQuoted)}\nThey were: ${clip(block.arguments, 200)}`
   )
 
 /** A hook or an approval refused the call. */
@@ -36,20 +36,20 @@ export const denied = (reason: string): ToolOutcome => failure("TOOL_DENIED", `E
 
 /** Nobody could say whether the call is allowed. */
 export const approvalFailed = (error: unknown): ToolOutcome =>
-  denied(`the call could not be approved, so it did not run: ${describe(error).message}`)
+  denied(`the call could not be approved, so it did not run: ${quoted(error)}`)
 
 /** A hook refused the result of a call that ran. */
 export const blocked = (feedback: string): ToolOutcome => failure("TOOL_DENIED", `Error: ${feedback}`, "ToolBlocked")
 
 /** The hook before the tool broke. */
 export const beforeHookFailed = (error: unknown): ToolOutcome =>
-  hookFailed(`a hook before the tool failed, so the tool did not run: ${describe(error).message}`)
+  hookFailed(`a hook before the tool failed, so the tool did not run: ${quoted(error)}`)
 
 /** The hook after the tool broke. */
 export const afterHookFailed = (error: unknown): ToolOutcome =>
-  hookFailed(`a hook after the tool failed, so its result is withheld: ${describe(error).message}`)
+  hookFailed(`a hook after the tool failed, so its result is withheld: ${quoted(error)}`)
 
-/** The body failed or died. */
+/** The body failed or died. Its message is kept whole: it is shown like any result. */
 export const bodyFailed = (error: unknown): ToolOutcome => {
   const { code, message, name } = describe(error)
   return { content: [text(`Error: ${message}`)], isError: true, error: { name, code } }
@@ -57,10 +57,7 @@ export const bodyFailed = (error: unknown): ToolOutcome => {
 
 /** The body ran, and what it returned is not what its tool declares. */
 export const invalidOutput = (error: unknown): ToolOutcome =>
-  failure(
-    "INVALID_TOOL_OUTPUT",
-    `Error: the tool ran, but its output is not what it declares: ${clip(describe(error).message, 1000)}`
-  )
+  failure("INVALID_TOOL_OUTPUT", `Error: the tool ran, but its output is not what it declares: ${quoted(error)}`)
 
 /** An output as text: a text stays as it is, anything else becomes its JSON text. Throws on what JSON cannot hold. */
 export const outputText = (output: unknown): string => {
@@ -77,6 +74,12 @@ export const outputText = (output: unknown): string => {
 
 // internal
 
+/** How much of what somebody else says is quoted, and how long a name may be, in characters. */
+const maxQuoted = 1000
+const maxName = 100
+
+const quoted = (error: unknown): string => clip(describe(error).message, maxQuoted)
+
 const hookFailed = (message: string): ToolOutcome => failure("HOOK_FAILED", `Error: ${message}`, "ToolHookError")
 
 /** What an error says of itself. It may be anything, and its getters may throw. */
@@ -84,8 +87,8 @@ const describe = (error: unknown): { readonly message: string; readonly name: st
   const name = textIn(error, "name") ?? textIn(error, "_tag") ?? "Error"
   return {
     message: wellFormed(textIn(error, "message") ?? (typeof error === "string" ? error : (shown(error) ?? name))),
-    name: wellFormed(name),
-    code: wellFormed(textIn(error, "code") ?? "UNKNOWN")
+    name: wellFormed(clip(name, maxName)),
+    code: wellFormed(clip(textIn(error, "code") ?? "UNKNOWN", maxName))
   }
 }
 
@@ -101,7 +104,7 @@ const textIn = (error: unknown, key: "name" | "_tag" | "message" | "code"): stri
 const shown = (error: unknown): string | undefined => {
   if (error instanceof Error) return undefined
   try {
-    return clip(JSON.stringify(error) ?? String(error), 1000)
+    return clip(JSON.stringify(error) ?? String(error), maxQuoted)
   } catch {
     return undefined
   }

@@ -13,7 +13,6 @@ import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import * as FiberRef from "effect/FiberRef"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -21,14 +20,16 @@ import * as Stream from "effect/Stream"
 import type { ToolOutcome } from "../domain/Event.ts"
 import { MessageId } from "../domain/Ids.ts"
 import { type TextBlock, type ToolCallBlock, text, type UserMessage } from "../domain/Message.ts"
+import { apart } from "../internal/Apart.ts"
+import { boundary } from "../internal/Cut.ts"
 import { deepFreeze, wellFormed } from "../internal/Json.ts"
-import { Approvals } from "./Approvals.ts"
+import { type ApprovalPolicy, Approvals } from "./Approvals.ts"
 import * as Arguments from "./Arguments.ts"
 import * as Outcomes from "./Outcomes.ts"
-import { Outputs } from "./Outputs.ts"
+import * as Outputs from "./Outputs.ts"
 import * as Preview from "./Preview.ts"
 import { type CallNotes, type PendingCall, ToolCall } from "./ToolCall.ts"
-import { ToolHooks } from "./ToolHooks.ts"
+import { type ToolHookPoints, ToolHooks } from "./ToolHooks.ts"
 import { HandlerFailed, type RegisteredTool, Tools } from "./Tools.ts"
 
 export class Pipeline extends Context.Tag("daybook/tool/Pipeline")<
@@ -44,73 +45,9 @@ export class Pipeline extends Context.Tag("daybook/tool/Pipeline")<
 
 const make = Effect.gen(function* () {
   const tools = yield* Tools
-  const outputs = yield* Outputs
+  const outputs = yield* Outputs.Outputs
   const hooks = yield* ToolHooks
   const approvals = yield* Approvals
-
-  /** None if the call may run, else its outcome, and whether the after hook sees that. */
-  const refusal = Effect.fnUntraced(function* (call: PendingCall) {
-    const before = yield* outcomeOf(
-      Effect.suspend(() => hooks.before(call)),
-      Outcomes.beforeHookFailed
-    )
-    if ("failed" in before) return Option.some({ outcome: before.failed, seen: false })
-    if (before.done._tag === "Deny") return Option.some({ outcome: Outcomes.denied(before.done.reason), seen: true })
-    const decision = yield* outcomeOf(
-      Effect.suspend(() => approvals.decide(call)),
-      Outcomes.approvalFailed
-    )
-    if ("failed" in decision) return Option.some({ outcome: decision.failed, seen: true })
-    if (decision.done._tag === "Denied")
-      return Option.some({ outcome: Outcomes.denied(decision.done.reason), seen: true })
-    return Option.none()
-  })
-
-  /** The outcome of the body alone: its success as text, or its failure. */
-  const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown, notes: CallNotes) {
-    const body = tool.handle(args, notes.unsafeStart)
-    const result = yield* outcomeOf(tool.onCancel === "finish" ? apart(body) : Effect.interruptible(body), (error) =>
-      Outcomes.bodyFailed(error instanceof HandlerFailed ? error.error : error)
-    )
-    if ("failed" in result) return result.failed
-    const output = Effect.suspend(() => Effect.map(tool.encode(result.done), Outcomes.outputText))
-    const encoded = yield* outcomeOf(output, Outcomes.invalidOutput)
-    return "failed" in encoded ? encoded.failed : Outcomes.success(encoded.done)
-  })
-
-  /** The outcome as the after hook leaves it, and whether what the body left for the next step stays with it. */
-  const reviewed = Effect.fnUntraced(function* (call: PendingCall, outcome: ToolOutcome) {
-    const after = yield* outcomeOf(apart(Effect.suspend(() => hooks.after(call, outcome))), Outcomes.afterHookFailed)
-    if ("failed" in after) return { outcome: after.failed, keepContext: false }
-    switch (after.done._tag) {
-      case "Accept":
-        return { outcome, keepContext: true }
-      case "Replace":
-        return { outcome: { ...outcome, content: after.done.content }, keepContext: true }
-      case "Block":
-        return { outcome: Outcomes.blocked(after.done.feedback), keepContext: false }
-      default:
-        return after.done satisfies never
-    }
-  })
-
-  /** The content as it is shown: what is too long is kept in a file, if it can be, and shown in part (F20). */
-  const fitted = Effect.fnUntraced(function* (call: PendingCall, { content }: ToolOutcome) {
-    const whole = content.map((block) => block.text).join("\n")
-    const total = Preview.sizeOf(whole)
-    if (total <= outputs.inlineCap) return content
-    const { callId, sessionId } = call
-    const path = yield* Effect.option(outputs.write({ sessionId, callId, name: "result" }, piecesOf(whole)))
-    const shown = Option.flatMap(path, (path) =>
-      Preview.make(
-        whole,
-        Math.min(outputs.inlineCap, maxPreview),
-        (left) => `[${left} of ${total} bytes are left out here; the whole of it is in ${path}]`
-      )
-    )
-    return Option.match(shown, { onNone: () => content, onSome: (shown) => [text(shown)] })
-  })
-
   return Pipeline.of({
     run: Effect.fn("Pipeline.run")(function* (block, notes) {
       yield* Effect.annotateCurrentSpan("callId", block.callId)
@@ -124,16 +61,16 @@ const make = Effect.gen(function* () {
       const { annotations, name } = tool.spec
       const call: PendingCall = deepFreeze({ sessionId, turn, step, callId, name, arguments: args.json, annotations })
 
-      const refused = yield* Effect.interruptible(refusal(call))
+      const refused = yield* Effect.interruptible(refusal({ hooks, approvals }, call))
       if (Option.isSome(refused) && !refused.value.seen) return finished(refused.value.outcome)
       const outcome = Option.isSome(refused) ? refused.value.outcome : yield* runBody(tool, args.decoded, notes)
-      const { keepContext, outcome: reviewedOutcome } = yield* reviewed(call, finished(outcome))
+      const { keepContext, outcome: reviewedOutcome } = yield* reviewed(hooks, call, finished(outcome))
       const kept = finished(reviewedOutcome)
       const concludes = !kept.isError && (yield* notes.concludes)
       const context = keepContext ? contextMessages(call, yield* notes.contexts) : []
       return finished({
         ...kept,
-        content: yield* fitted(call, kept),
+        content: yield* fitted(outputs, call, kept),
         ...(concludes ? { meta: { ...kept.meta, concludes } } : {}),
         ...(context.length === 0 ? {} : { context })
       })
@@ -145,6 +82,79 @@ export const layer: Layer.Layer<Pipeline, never, Tools> = Layer.effect(Pipeline,
 
 // internal
 
+/** None if the call may run, else its outcome, and whether the after hook sees that. */
+const refusal = Effect.fnUntraced(function* (
+  { approvals, hooks }: { readonly approvals: ApprovalPolicy; readonly hooks: ToolHookPoints },
+  call: PendingCall
+) {
+  const before = yield* outcomeOf(
+    Effect.suspend(() => hooks.before(call)),
+    Outcomes.beforeHookFailed
+  )
+  if ("failed" in before) return Option.some({ outcome: before.failed, seen: false })
+  if (before.done._tag === "Deny") return Option.some({ outcome: Outcomes.denied(before.done.reason), seen: true })
+  const decision = yield* outcomeOf(
+    Effect.suspend(() => approvals.decide(call)),
+    Outcomes.approvalFailed
+  )
+  if ("failed" in decision) return Option.some({ outcome: decision.failed, seen: true })
+  if (decision.done._tag === "Denied")
+    return Option.some({ outcome: Outcomes.denied(decision.done.reason), seen: true })
+  return Option.none()
+})
+
+/** The outcome of the body alone: its success as text, or its failure. */
+const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown, notes: CallNotes) {
+  const body = tool.handle(args, notes.unsafeStart)
+  const result = yield* outcomeOf(tool.onCancel === "finish" ? apart(body) : Effect.interruptible(body), (error) =>
+    Outcomes.bodyFailed(error instanceof HandlerFailed ? error.error : error)
+  )
+  if ("failed" in result) return result.failed
+  const output = Effect.suspend(() => Effect.map(tool.encode(result.done), Outcomes.outputText))
+  const encoded = yield* outcomeOf(output, Outcomes.invalidOutput)
+  return "failed" in encoded ? encoded.failed : Outcomes.success(encoded.done)
+})
+
+/** The outcome as the after hook leaves it, and whether what the body left for the next step stays with it. */
+const reviewed = Effect.fnUntraced(function* (hooks: ToolHookPoints, call: PendingCall, outcome: ToolOutcome) {
+  const after = yield* outcomeOf(apart(Effect.suspend(() => hooks.after(call, outcome))), Outcomes.afterHookFailed)
+  if ("failed" in after) return { outcome: after.failed, keepContext: false }
+  switch (after.done._tag) {
+    case "Accept":
+      return { outcome, keepContext: true }
+    case "Replace":
+      return { outcome: { ...outcome, content: after.done.content }, keepContext: true }
+    case "Block":
+      return { outcome: Outcomes.blocked(after.done.feedback), keepContext: false }
+    default:
+      return after.done satisfies never
+  }
+})
+
+/** The content as it is shown: what is too long is kept in a file, if it can be, and shown in part (F20). */
+const fitted = Effect.fnUntraced(function* (
+  outputs: Outputs.OutputStore,
+  { callId, sessionId }: PendingCall,
+  { content }: ToolOutcome
+) {
+  const whole = content.map((block) => block.text).join("\n")
+  const total = Preview.sizeOf(whole)
+  if (total <= outputs.inlineCap) return content
+  return yield* Outputs.keep(outputs, { sessionId, callId, name: "result" }, piecesOf(whole)).pipe(
+    Effect.map((path) =>
+      Preview.make(
+        whole,
+        Math.min(outputs.inlineCap, maxPreview),
+        (left) => `[${left} of ${total} bytes are left out here; the whole of it is in ${path}]`
+      )
+    ),
+    Effect.map(Option.match({ onNone: () => content, onSome: (shown) => [text(shown)] })),
+    Effect.catchTag("OutputUnavailable", ({ message }) =>
+      Effect.as(Effect.logWarning(`the result of ${callId} is longer than is shown, but ${message}`), content)
+    )
+  )
+})
+
 /** How much is shown of a result that is too long, in bytes. */
 const maxPreview = 32_000
 
@@ -155,8 +165,7 @@ const pieceLength = 65_536
 const piecesOf = (whole: string): Stream.Stream<Uint8Array> =>
   Stream.unfold(0, (at) => {
     if (at >= whole.length) return Option.none()
-    const end = at + pieceLength
-    const next = /^[\uDC00-\uDFFF]/.test(whole.slice(end, end + 1)) ? end + 1 : end
+    const next = boundary(whole, at + pieceLength)
     return Option.some([new TextEncoder().encode(whole.slice(at, next)), next])
   })
 
@@ -184,13 +193,6 @@ const outcomeOf = <A, E, R>(
       return Effect.succeed({ failed: describe(Cause.squash(cause)) })
     })
   })
-
-/**
- * Runs in a fiber of its own, to its end: a cancel of the call does not reach it, and its own time limits still work. A
- * daemon, because an interrupt reaches the children of a fiber at once, even where the fiber itself puts it off.
- */
-const apart = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(Effect.forkDaemon(Effect.interruptible(effect)), (fiber) => Effect.flatten(Fiber.await(fiber)))
 
 /** Well-formed, and frozen: from here on nobody changes it. */
 const finished = (outcome: ToolOutcome): ToolOutcome =>

@@ -6,7 +6,8 @@
  * - Nothing of its group outlives this process either, SIGKILL included: a guard in the group kills it when our end of a
  *   pipe closes. It comes first, and starts the command only once the journal knows the group (law 6, W25).
  * - What left the group outlives a SIGKILL of this process; what cleared its environment as well is not found at all.
- * - Of a stream the end is kept in memory and, where there are `Outputs`, the whole of a long one in a file.
+ * - Of a stream the last 64,000 bytes are kept in memory and, where there are `Outputs`, up to 64 MiB of a longer one in a
+ *   file.
  * - A command has ended when its group is gone (W26). Its exit and its time limit exclude each other: the first one counts.
  */
 import { randomUUID } from "node:crypto"
@@ -20,8 +21,9 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { SessionBroken } from "../domain/Errors.ts"
 import * as Host from "../internal/Host.ts"
+import { quiet } from "../internal/Spans.ts"
 import * as Capture from "./Capture.ts"
-import { Outputs } from "./Outputs.ts"
+import * as Outputs from "./Outputs.ts"
 import * as ProcessGroup from "./ProcessGroup.ts"
 import type * as ProcessTable from "./ProcessTable.ts"
 import { type SpawnFailed, which } from "./SpawnFailed.ts"
@@ -39,10 +41,6 @@ export interface Command {
   readonly grace?: Duration.DurationInput
   /** How long it may run; for ever by default. */
   readonly timeout?: Duration.DurationInput
-  /** How many bytes are kept in memory of each of its two streams; 64,000 by default. */
-  readonly outputCap?: number
-  /** How many bytes a stream may have that is kept in a file once it is longer than that; 64 MiB by default. */
-  readonly fileCap?: number
 }
 
 /** How a command ended. */
@@ -82,28 +80,28 @@ export class Process extends Context.Tag("daybook/tool/Process")<
 
 const make = Effect.fnUntraced(function* (proc: string) {
   const fs = yield* FileSystem.FileSystem
-  const outputs = yield* Outputs
+  const outputs = yield* Outputs.Outputs
   const bootId = yield* Host.bootId
   const env = process.env // edge: a command inherits this process's own environment
   const cwd = process.cwd() // edge: names without a folder are looked up from here
   return Process.of({
-    spawn: Effect.fn("Process.spawn")(function* (command) {
+    spawn: Effect.fnUntraced(function* (command) {
       const call = yield* ToolCall
-      const limits = { tail: command.outputCap ?? 64_000, file: command.fileCap ?? 64 * 1024 * 1024 }
+      const { callId, sessionId } = call
       const capture = (name: string) =>
-        Capture.make(limits, (bytes) => outputs.write({ sessionId: call.sessionId, callId: call.callId, name }, bytes))
+        Capture.make(limits, (bytes, ended) => Outputs.keep(outputs, { sessionId, callId, name }, bytes, ended))
       // before the group: its scope closes first, and everything has come by then
       const stdout = yield* capture("stdout")
       const stderr = yield* capture("stderr")
       const plan = {
         ...command,
         env: { ...env, ...command.env },
-        mark: `${call.sessionId}/${call.callId}/${randomUUID()}`, // edge: unique on this host, whatever Random is given
+        mark: `${sessionId}/${callId}/${randomUUID()}`, // edge: unique on this host, whatever Random is given
         stdout,
         stderr,
         proc
       }
-      const grace = Duration.decode(command.grace ?? "2 seconds")
+      const grace = Duration.decode(command.grace ?? defaultGrace)
       const group = yield* Effect.acquireRelease(ProcessGroup.open(plan), (group) => ProcessGroup.close(group, grace))
       const startTime = yield* Effect.provideService(Host.startTimeOf(group.pgid), FileSystem.FileSystem, fs)
       const identity: ProcessIdentity = { pgid: group.pgid, startTime, bootId }
@@ -116,7 +114,7 @@ const make = Effect.fnUntraced(function* (proc: string) {
         left: () => group.left() ?? [],
         ended: Effect.zipLeft(ended(group, first, grace), Effect.zipRight(stdout.finish, stderr.finish))
       }
-    }),
+    }, quiet("Process.spawn")),
     which: (program) => Effect.sync(() => Option.fromNullable(which(program, cwd, env)))
   })
 })
@@ -129,6 +127,9 @@ export const layerProc = (proc: string): Layer.Layer<Process, never, FileSystem.
   Layer.effect(Process, make(proc))
 
 // internal
+
+const defaultGrace = Duration.seconds(2)
+const limits: Capture.Limits = { tail: Outputs.maxShown, file: 64 * 1024 * 1024 }
 
 type First = "exited" | "timed-out"
 

@@ -23,6 +23,7 @@ import * as Results from "../domain/Results.ts"
 import type { SessionState } from "../domain/SessionState.ts"
 import type { Session } from "../session/Session.ts"
 import { AgentLoop, type Settings } from "../settings/Settings.ts"
+import { defaultInlineCap } from "./Outputs.ts"
 import type { Pipeline } from "./Pipeline.ts"
 import * as Preview from "./Preview.ts"
 import * as ToolCall from "./ToolCall.ts"
@@ -56,19 +57,17 @@ const hostOf = (
     )
 })
 
-/** How much of an interrupted call's output is kept, in bytes: all that `bash` has to say, and of anything else its ends. */
-const maxPartialOutput = 136_000
-
 /** How a call came out that was interrupted: never begun, or cut with whatever output it had (R4). */
 const interruptedOutcome = (notes: ToolCall.CallNotes): Effect.Effect<ToolOutcome> =>
   Effect.gen(function* () {
     if (!(yield* notes.started)) return Results.abortedBeforeDispatch
     const output = yield* notes.partialOutput
     const message = "Error: tool call aborted"
+    // all that `bash` has to say, and of anything else its ends
     const shown =
-      Preview.sizeOf(output) <= maxPartialOutput
+      Preview.sizeOf(output) <= defaultInlineCap
         ? Option.some(output)
-        : Preview.make(output, maxPartialOutput, (left) => `[${left} bytes of it are left out here]`)
+        : Preview.make(output, defaultInlineCap, (left) => `[${left} bytes of it are left out here]`)
     return Results.failure(
       "TOOL_ABORTED",
       output === "" ? message : `${message}. Its output until then:\n${Option.getOrElse(shown, () => "")}`,
@@ -130,6 +129,8 @@ const makePool = (
       const outcome = Exit.isSuccess(exit) ? marked(exit.value, cancelled()) : yield* interruptedOutcome(notes)
       if (outcome.meta?.["concludes"] === true) concluded = true
       yield* session.append(settled(block, outcome))
+      // others may run for long; a cancel is over soon, and its end waits for all
+      if (running.size > 1 && !cancelled()) yield* session.hurry
     })
 
   const launch = (block: ToolCallBlock) =>

@@ -3,7 +3,8 @@
  *
  * - In the order of paths by code unit, and of lines. What is found is bounded, as `Matches` says.
  * - No link is followed, so nothing is searched twice and nothing outside the workspace is.
- * - A cancel is heard between any two blocks of a file. `Pattern` sees to it that a block takes no longer than it may.
+ * - A cancel is heard between any two blocks of a file. `Pattern` sees to it that a block takes no longer than it may, and
+ *   `Matches` that all of them together do not.
  */
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
@@ -13,10 +14,11 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { reasonOf } from "../internal/Refusal.ts"
+import { failure, failureOf, infoOf } from "./FileFailed.ts"
 import * as Matches from "./Matches.ts"
 import * as Pattern from "./Pattern.ts"
-import * as TextFiles from "./TextFiles.ts"
-import { reasonOf, Workspace } from "./Workspace.ts"
+import { oneLine, Workspace } from "./Workspace.ts"
 
 /** How much of a file is matched at once. */
 const blockBytes = 65_536
@@ -42,7 +44,7 @@ export const tool = Tool.make("search", {
     )
   },
   success: Schema.String,
-  failure: TextFiles.failure
+  failure
 })
   .annotate(Tool.Readonly, true)
   .annotate(Tool.Idempotent, true)
@@ -54,12 +56,15 @@ export const layer = Toolkit.make(tool).toLayer(
     const fs = yield* FileSystem.FileSystem
     const paths = yield* Path.Path
     const workspace = yield* Workspace
-    const files = yield* TextFiles.make
 
     /** What there is to search in a folder, the first one last. What is gone meanwhile is left out. */
-    const entriesOf = Effect.fnUntraced(function* (folder: string, isReserved: (target: string) => boolean) {
+    const entriesOf = Effect.fnUntraced(function* (
+      folder: string,
+      names: ReadonlyArray<string>,
+      isReserved: (target: string) => boolean
+    ) {
       const found: Array<Entry> = []
-      for (const name of yield* fs.readDirectory(folder)) {
+      for (const name of names) {
         const target = paths.join(folder, name)
         if (skipped.includes(name) || isReserved(target)) continue
         if (Option.isSome(yield* Effect.option(fs.readLink(target)))) continue
@@ -71,43 +76,41 @@ export const layer = Toolkit.make(tool).toLayer(
       return found.toSorted((a, b) => (a.key < b.key ? 1 : -1))
     })
 
-    /** Hands over the bytes of a file until no more are wanted. Fails with what is wrong with the pattern. */
-    const readAll = Effect.fnUntraced(function* (target: string, take: Matches.Take) {
-      const file = yield* fs.open(target)
-      let wanted = true
-      while (wanted) {
-        const taken = take(Option.getOrUndefined(yield* file.readAlloc(blockBytes)))
-        if (Either.isLeft(taken)) return yield* Effect.fail(taken.left)
-        wanted = taken.right
+    /** Searches what a path leads to, and all that is below it. Fails with what is wrong with the pattern. */
+    const searchAll = Effect.fnUntraced(function* (first: Entry, matches: Matches.Matches) {
+      const isReserved = yield* workspace.reserved
+      const waiting = [first]
+      const lookAt = Effect.fnUntraced(function* ({ isFolder, target }: Entry, name: string) {
+        if (!isFolder) {
+          const take = matches.begin(name)
+          return take === undefined ? undefined : yield* readAll(fs, target, take)
+        }
+        const names = yield* fs.readDirectory(target)
+        // one by one: a call cannot take as many arguments as a folder may have entries
+        if (matches.enter(name, names.length))
+          for (const entry of yield* entriesOf(target, names, isReserved)) waiting.push(entry)
+      })
+      for (let entry = waiting.pop(); entry !== undefined && !matches.isStopped(); entry = waiting.pop()) {
+        const name = oneLine(paths.relative(workspace.root, entry.target) || ".")
+        yield* Effect.catchAll(lookAt(entry, name), (problem) =>
+          typeof problem === "string" ? Effect.fail(problem) : Effect.sync(() => matches.skip(name, reasonOf(problem)))
+        )
       }
-    }, Effect.scoped)
+    })
 
     return {
       search: Effect.fnUntraced(function* ({ path = ".", pattern }) {
-        const failed = TextFiles.failureOf(path, "searched")
-        const parsed = Pattern.parse(pattern)
-        if (Either.isLeft(parsed)) return yield* failed(`the pattern is not valid: ${parsed.left}`)
-        const target = yield* workspace.resolve(path)
-        const info = yield* Effect.mapError(files.infoOf(target), (error) => failed(reasonOf(error)))
+        const failed = failureOf(path, "searched")
+        const parsed = yield* Either.mapLeft(Pattern.parse(pattern), (why) =>
+          failed(`the pattern is not valid: ${why}`)
+        )
+        const target = yield* workspace.resolve(path, "read")
+        const info = yield* infoOf(fs, target, failed)
         if (Option.isNone(info)) return yield* failed("there is no such file or folder")
         const { type } = info.value
         if (type !== "Directory" && type !== "File") return yield* failed("it is no regular file")
-        const isReserved = yield* workspace.reserved
-        const matches = Matches.make(parsed.right)
-        const waiting: Array<Entry> = [{ target, key: "", isFolder: type === "Directory" }]
-        for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
-          const { isFolder, target } = entry
-          const name = TextFiles.oneLine(paths.relative(workspace.root, target))
-          const take = isFolder ? undefined : matches.begin(name)
-          if (!isFolder && take === undefined) break
-          const step =
-            take === undefined
-              ? Effect.map(entriesOf(target, isReserved), (entries) => void waiting.push(...entries))
-              : readAll(target, take)
-          yield* Effect.catchAll(step, (problem) =>
-            typeof problem === "string" ? failed(problem) : Effect.sync(() => matches.skip(name, reasonOf(problem)))
-          )
-        }
+        const matches = Matches.make(parsed)
+        yield* Effect.mapError(searchAll({ target, key: "", isFolder: type === "Directory" }, matches), failed)
         return matches.text()
       })
     }
@@ -115,6 +118,13 @@ export const layer = Toolkit.make(tool).toLayer(
 )
 
 // internal
+
+/** Hands over the bytes of a file until no more are wanted. Fails with what is wrong with the pattern. */
+const readAll = Effect.fnUntraced(function* (fs: FileSystem.FileSystem, target: string, take: Matches.Take) {
+  const file = yield* fs.open(target)
+  let wanted = true
+  while (wanted) wanted = yield* take(Option.getOrUndefined(yield* file.readAlloc(blockBytes)))
+}, Effect.scoped)
 
 interface Entry {
   readonly target: string

@@ -12,7 +12,8 @@ export const maxSeen = 10_000
 
 /** A memory of what was seen. */
 export interface Seen {
-  readonly remember: (session: SessionId, path: string, digest: string) => void
+  readonly remember: (content: { readonly session: SessionId; readonly path: string; readonly digest: string }) => void
+  /** The digest of what a session saw last of a file. */
   readonly recall: (session: SessionId, path: string) => string | undefined
 }
 
@@ -28,7 +29,7 @@ export const make = (limit: number = maxSeen): Seen => {
     if (oldest !== undefined) digests.delete(oldest)
   }
   return {
-    remember: (session, path, digest) => remember(keyOf(session, path), digest),
+    remember: ({ digest, path, session }) => remember(keyOf(session, path), digest),
     recall: (session, path) => {
       const digest = digests.get(keyOf(session, path))
       if (digest !== undefined) remember(keyOf(session, path), digest)

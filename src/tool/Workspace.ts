@@ -13,6 +13,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { isMissing, reasonOf } from "../internal/Refusal.ts"
+import { quiet } from "../internal/Spans.ts"
 
 /** The path leads out of the workspace. Nothing was read or written. */
 export class OutsideWorkspace extends Schema.TaggedError<OutsideWorkspace>()("OutsideWorkspace", {
@@ -25,9 +27,12 @@ export class OutsideWorkspace extends Schema.TaggedError<OutsideWorkspace>()("Ou
 }
 
 /** The path leads to a file that the program keeps for itself. Nothing was read or written. */
-export class ReservedPath extends Schema.TaggedError<ReservedPath>()("ReservedPath", { path: Schema.String }) {
+export class ReservedPath extends Schema.TaggedError<ReservedPath>()("ReservedPath", {
+  path: Schema.String,
+  access: Schema.Literal("read", "write")
+}) {
   override get message() {
-    return `${this.path} belongs to the journal of this program; no tool may read or write it.`
+    return `${this.path} is what this program keeps for itself; no tool may ${this.access} it.`
   }
 }
 
@@ -57,21 +62,27 @@ export class Workspace extends Context.Tag("daybook/tool/Workspace")<
     /** The root folder, absolute and without links. */
     readonly root: string
     /** Where a path leads, relative to the root; the file itself and folders above it need not exist yet. */
-    readonly resolve: (path: string) => Effect.Effect<string, OutsideWorkspace | ReservedPath | UnresolvedPath>
-    /** Which paths are kept from the tools now: a check of paths as `resolve` gives them. */
+    readonly resolve: (
+      path: string,
+      access: Access
+    ) => Effect.Effect<string, OutsideWorkspace | ReservedPath | UnresolvedPath>
+    /** Which paths no tool may read now: a check of paths as `resolve` gives them. */
     readonly reserved: Effect.Effect<(target: string) => boolean>
   }
 >() {}
+
+/** What is to be done with a path. */
+export type Access = "read" | "write"
 
 /** What a workspace keeps from the tools. */
 export interface Kept {
   /** Files and folders: a database with what lies beside it under its name, a folder with all in it. */
   readonly reserved?: ReadonlyArray<string>
-  /** What lies in one of these and may be used all the same. */
-  readonly except?: ReadonlyArray<string>
+  /** What lies in one of these, and may be read all the same. */
+  readonly readable?: ReadonlyArray<string>
 }
 
-const make = Effect.fnUntraced(function* (folder: string, { except = [], reserved = [] }: Kept) {
+const make = Effect.fnUntraced(function* (folder: string, { readable = [], reserved = [] }: Kept) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const root = yield* Effect.mapError(
@@ -101,30 +112,34 @@ const make = Effect.fnUntraced(function* (folder: string, { except = [], reserve
   const inside = (target: string): boolean =>
     target === root || target.startsWith(root.endsWith(path.sep) ? root : `${root}${path.sep}`)
 
-  const leadsTo = (given: string) => Effect.orElseSucceed(follow(path.resolve(root, given), maxLinks), () => given)
+  /** Where a path leads; where that cannot be told, the path itself is kept from the tools. */
+  const leadsTo = (given: string) => {
+    const absolute = path.resolve(root, given)
+    return Effect.orElseSucceed(follow(absolute, maxLinks), () => absolute)
+  }
 
   // not remembered: a link that comes or goes changes where they lead
   const isReserved = Effect.gen(function* () {
     const keptPaths = yield* Effect.forEach(reserved, leadsTo)
-    const free = yield* Effect.forEach(except, leadsTo)
-    return (target: string) =>
-      keptPaths.some(
-        (kept) => isKept(target, kept) && !free.some((open) => isWithin(open, kept) && isWithin(target, open))
-      )
+    const open = yield* Effect.forEach(readable, leadsTo)
+    const isOpen = (target: string, kept: string) =>
+      open.some((folder) => isWithin(folder, kept) && isWithin(target, folder))
+    return (target: string, access: Access) =>
+      keptPaths.some((kept) => isKept(target, kept) && !(access === "read" && isOpen(target, kept)))
   })
 
   return Workspace.of({
     root,
-    reserved: isReserved,
-    resolve: Effect.fn("Workspace.resolve")(function* (given) {
+    reserved: Effect.map(isReserved, (check) => (target) => check(target, "read")),
+    resolve: Effect.fnUntraced(function* (given, access) {
       const target = yield* Effect.mapError(
         follow(path.resolve(root, given), maxLinks),
         (error) => new UnresolvedPath({ path: given, detail: typeof error === "string" ? error : reasonOf(error) })
       )
       if (!inside(target)) return yield* new OutsideWorkspace({ path: given, workspace: root })
-      if ((yield* isReserved)(target)) return yield* new ReservedPath({ path: given })
+      if ((yield* isReserved)(target, access)) return yield* new ReservedPath({ path: given, access })
       return target
-    })
+    }, quiet("Workspace.resolve"))
   })
 })
 
@@ -135,23 +150,8 @@ export const layer = (
 ): Layer.Layer<Workspace, WorkspaceNotFound, FileSystem.FileSystem | Path.Path> =>
   Layer.effect(Workspace, make(folder, kept))
 
-/** Whether the file system refused because nothing is there. */
-export const isMissing = (error: PlatformError): boolean => error._tag === "SystemError" && error.reason === "NotFound"
-
-/** Why the file system refused, in a few words. */
-export const reasonOf = (error: PlatformError): string => {
-  if (error._tag === "BadArgument") return error.description ?? "it is no path"
-  switch (error.reason) {
-    case "NotFound":
-      return "there is no such file or folder"
-    case "PermissionDenied":
-      return "there is no right to it"
-    case "AlreadyExists":
-      return "there is something there already"
-    default:
-      return error.description ?? error.reason
-  }
-}
+/** A name or a path as one line: as JSON where a character in it would break the line. */
+export const oneLine = (name: string): string => (/\p{Cc}/u.test(name) ? JSON.stringify(name) : name)
 
 // internal
 

@@ -37,6 +37,20 @@ describe("events --follow", () => {
   )
 
   it.scopedLive(
+    "says in its help when it notices that its reader left: at the next event",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const { stdout } = yield* run(["events", "--help"], { cwd })
+        assert.match(
+          stdout.replace(/\s+/g, " "),
+          /--follow .* until a signal\. A reader that went away is noticed at the next event, and ends it then\./
+        )
+      }),
+    patience
+  )
+
+  it.scopedLive(
     "ends well when its reader leaves",
     () =>
       Effect.gen(function* () {

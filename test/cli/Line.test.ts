@@ -1,6 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { brief, callLine, clip, elapsed, oneLine, pad, printable } from "../../src/cli/Line.ts"
+import {
+  brief,
+  callLine,
+  clip,
+  elapsed,
+  flattened,
+  pad,
+  printable,
+  uncontrolled,
+  verbatim
+} from "../../src/cli/Line.ts"
 
 /** Anything that moves a cursor, starts a line, or turns text around. */
 const dangerous = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/
@@ -10,7 +20,7 @@ const anyText = FastCheck.string({ unit: "binary", maxLength: 300 })
 describe("Line", () => {
   it.prop("holds no control character, whoever wrote the text (W27)", { text: anyText }, ({ text }) => {
     for (const line of [
-      oneLine(text),
+      flattened(text),
       brief(text, 20),
       callLine(text, text),
       callLine("bash", JSON.stringify({ command: text }))
@@ -20,6 +30,25 @@ describe("Line", () => {
 
   it("leaves line breaks and tabs in text for a terminal, and nothing else that it would obey", () => {
     assert.strictEqual(printable("a\tb\n\u001b[2Jc\r\u009b1m"), "a\tb\n\uFFFD[2Jc\uFFFD\uFFFD1m")
+  })
+
+  it("shows what would turn text around on a terminal, and leaves it where there is none", () => {
+    const turned = "a\u202ab\u202ec\u2066d\u2069e"
+    assert.strictEqual(printable(turned), "a\uFFFDb\uFFFDc\uFFFDd\uFFFDe")
+    assert.strictEqual(uncontrolled(turned), turned)
+    // marks of direction turn nothing around
+    assert.strictEqual(printable("a\u200e\u200f\u061c\u2065\u206a"), "a\u200e\u200f\u061c\u2065\u206a")
+  })
+
+  it("keeps the blanks and columns of a line, to the columns that there are", () => {
+    assert.strictEqual(verbatim("    if x:  # no", 40), "    if x:  # no")
+    assert.strictEqual(verbatim("a\tb", 40), "a       b")
+    assert.strictEqual(verbatim("漢字\tb\t\tc", 40), "漢字    b               c")
+    assert.strictEqual(verbatim("1%\r2%\u001b[0m\u0000", 40), "1%\uFFFD2%\uFFFD[0m\uFFFD")
+    assert.strictEqual(verbatim("\t\t".repeat(1000), 5), "    …")
+    assert.strictEqual(verbatim("x".repeat(8), 8), "x".repeat(8))
+    assert.strictEqual(verbatim("\u{1f600}".repeat(1000), 5), "\u{1f600}\u{1f600}…")
+    assert.strictEqual(verbatim("\u{10400}".repeat(6), 6), "\u{10400}".repeat(6))
   })
 
   it.prop(

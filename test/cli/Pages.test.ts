@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import * as Gist from "../../src/cli/Gist.ts"
 import { eventsAtOnce, sessionsAtOnce } from "../../src/cli/Pages.ts"
+import { JournalCorrupt } from "../../src/domain/Errors.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import {
@@ -96,6 +97,31 @@ describe("events and show", () => {
         for (const [page, { limit, lines }] of reads.entries()) {
           assert.isAtMost(limit, eventsAtOnce)
           if (words[0] === "events") assert.strictEqual(lines, page * eventsAtOnce)
+        }
+      })
+    )
+})
+
+describe("a log that is damaged somewhere", () => {
+  for (const words of [
+    ["events", "s", "--json"],
+    ["events", "s", "--json", "--follow"]
+  ])
+    it.scoped(`${words.join(" ")} prints all that stands before it, wherever that is in a page`, () =>
+      Effect.gen(function* () {
+        const log = long(2 * eventsAtOnce + 50)
+        const journal = yield* Inside.journalOf({ s: log })
+        for (const at of [0, 1, eventsAtOnce - 1, eventsAtOnce, eventsAtOnce + 37, log.length - 1]) {
+          const damage = new JournalCorrupt({ file: "memory", sessionId: id, detail: "it rots", cause: undefined })
+          const rotten: Inside.Services["journal"] = {
+            ...journal,
+            read: (session, range) =>
+              range.from <= at && at < range.from + range.limit ? Effect.fail(damage) : journal.read(session, range)
+          }
+          const { code, stderr, stdout } = yield* Inside.run({ journal: rotten }, ...words)
+          assert.strictEqual(stdout, printed(log.slice(0, at)))
+          assert.match(stderr, /^daybook: session s in memory is damaged: it rots\. [^\n]*\n$/)
+          assert.strictEqual(code, 1)
         }
       })
     )

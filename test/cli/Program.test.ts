@@ -2,7 +2,17 @@
  * The program as a process: what it says, what it exits with, and what it leaves on the disk.
  */
 import { createHash } from "node:crypto"
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
@@ -180,6 +190,33 @@ describe("bad input gets one line and the right exit code, and changes nothing",
         const noFolder = { code: 2, says: /the folder .*nowhere does not exist/ }
         yield* refused(cwd, ["run", "--db", "nowhere/x.db", "x"], noFolder)
         yield* refused(cwd, ["run", "x"], noFolder, { env: { DAYBOOK_DB: "nowhere/x.db" } })
+      }),
+    patience
+  )
+})
+
+describe("verify of what is not there", () => {
+  it.scopedLive(
+    "a place without a journal is one line and exit 1, and a journal without sessions is fine",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        writeFileSync(join(cwd, "empty.db"), "")
+        const missing = (source: string, name: string) => ({
+          code: 1,
+          says: new RegExp(`^daybook: ${source}: there is no journal at /.*/${name}\\. Nothing was read\\.`)
+        })
+        for (const name of ["missing.db", "nowhere/missing.db", "empty.db"]) {
+          yield* refused(cwd, ["verify", "--db", name], missing("--db", name))
+          yield* refused(cwd, ["verify", "there", "--db", name], missing("--db", name))
+        }
+        yield* refused(cwd, ["verify"], missing("the database", ".daybook/daybook.db"))
+        yield* refused(cwd, ["verify"], missing("DAYBOOK_DB", "missing.db"), { env: { DAYBOOK_DB: "missing.db" } })
+        const database = new Database(join(cwd, "sound.db"))
+        database.exec("DELETE FROM session_event; DELETE FROM session")
+        database.close()
+        const { code, stderr, stdout } = yield* run(["verify", ...sound], { cwd })
+        assert.deepStrictEqual([code, stderr, stdout], [0, "", "0 sessions, 0 events, no violation\n"])
       }),
     patience
   )
@@ -382,7 +419,68 @@ describe("places", () => {
   )
 })
 
+describe("the folder .daybook", () => {
+  const modeOf = (path: string): number => statSync(path).mode & 0o777
+
+  it.scopedLive(
+    "is its owner's alone, whether the database lies in it or elsewhere; one that is there stays as it is",
+    () =>
+      Effect.gen(function* () {
+        const long = "Run `seq 100000`, then say done"
+        for (const place of [[], ["--db", "own.db"]]) {
+          const cwd = yield* folder
+          const own = join(cwd, ".daybook")
+          yield* run(["run", "--session", "s", ...place, long], { cwd })
+          assert.strictEqual(modeOf(own), 0o700)
+          assert.isTrue(existsSync(join(own, "outputs/s")))
+          assert.strictEqual(readFileSync(join(own, ".gitignore"), "utf8"), "*\n")
+          chmodSync(own, 0o755)
+          yield* run(["run", "--session", "s", ...place, long], { cwd })
+          assert.strictEqual(modeOf(own), 0o755)
+        }
+      }),
+    patience
+  )
+})
+
 describe("reading", () => {
+  it.scopedLive(
+    "an event that is damaged or missing hides none before it: they are printed, then one line, and exit 1",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* workplace
+        const all = yield* log("there", { cwd, env: { DAYBOOK_DB: "sound.db" } })
+        const answer = all.findIndex((event) => event.type === "assistant/message")
+        for (const [change, at, says] of [
+          ["UPDATE session_event SET data = '{' WHERE", answer, /is malformed/],
+          ["UPDATE session_event SET v = 99 WHERE", answer, /version 99/],
+          ["DELETE FROM session_event WHERE", answer, /is missing/],
+          ["DELETE FROM session_event WHERE", all.length - 1, /seq \d+ is missing/]
+        ] as const) {
+          writeFileSync(join(cwd, "sound.db"), yield* soundJournal)
+          const database = new Database(join(cwd, "sound.db"))
+          database.exec(`${change} seq = ${at}`)
+          database.close()
+          for (const follow of [[], ["--follow"]]) {
+            const events = yield* run(["events", "there", "--json", ...follow, ...sound], { cwd })
+            assert.strictEqual(events.code, 1, change)
+            assert.deepStrictEqual(
+              lines(events.stdout).map((line): StoredEvent => JSON.parse(line)),
+              all.slice(0, at)
+            )
+            assert.strictEqual(lines(events.stderr).length, 1, events.stderr)
+            assert.match(events.stderr, says)
+          }
+          const show = yield* run(["show", "there", ...sound], { cwd })
+          assert.strictEqual(show.code, 1)
+          assert.match(show.stdout, at === answer ? /\n\nyou:\n {2}Say hello\n$/ : /\n {2}hello\n$/)
+          assert.strictEqual(lines(show.stderr).length, 1, show.stderr)
+          assert.match(show.stderr, says)
+        }
+      }),
+    patience
+  )
+
   it.scopedLive("one damaged record is a line and exit 1; the other sessions are listed all the same", () =>
     Effect.gen(function* () {
       const cwd = yield* folder
@@ -417,11 +515,24 @@ describe("reading", () => {
     Effect.gen(function* () {
       const cwd = yield* folder
       yield* run(["run", "--session", "s", "Say hi"], { cwd })
-      for (const words of ["sessions", "show s", "events s --json"]) {
+      for (const words of [
+        "sessions",
+        "show s",
+        "events s --json",
+        "run --session s Say\\ more",
+        "run --session s --json Say\\ more",
+        "--help"
+      ]) {
         const { code, stderr } = yield* shell(`${shellWords()} ${words} > /dev/full`, { cwd })
         assert.strictEqual(code, 1, words)
         assert.match(stderr, /^daybook: the output could not be written: [^\n]+\n$/, words)
       }
+      // the turns came to their end all the same
+      const ends = (yield* log("s", { cwd })).filter((event) => event.type === "turn/end")
+      assert.deepStrictEqual(
+        ends.map((event) => event.data.reason.kind),
+        ["completed", "completed", "completed"]
+      )
     })
   )
 
@@ -532,19 +643,6 @@ describe("help", () => {
         const { version } = JSON.parse(readFileSync(join(repository, "package.json"), "utf8"))
         assert.strictEqual(stdout, `${version}\n`)
         assert.strictEqual(Root.version, version)
-      }),
-    patience
-  )
-
-  it.scopedLive(
-    "costs little: printed, not judged",
-    () =>
-      Effect.gen(function* () {
-        const cwd = yield* folder
-        const { stderr } = yield* shell(`TIMEFORMAT='%U %S'; time ${shellWords()} --help > help.txt`, { cwd })
-        const [user, system] = stderr.trim().split(" ").map(Number)
-        console.log(`daybook --help: ${user} s of CPU, and ${system} s in the system`)
-        assert.include(readFileSync(join(cwd, "help.txt"), "utf8"), "daybook run")
       }),
     patience
   )

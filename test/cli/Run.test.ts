@@ -2,7 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
 import type { Agents } from "../../src/agent/Agents.ts"
 import type * as Hooks from "../../src/agent/Hooks.ts"
 import { OutputClosed } from "../../src/cli/Stdio.ts"
@@ -52,6 +55,27 @@ describe("daybook run", () => {
     })
   )
 
+  it.scoped("says of an attempt that is tried again that its text does not count, but not with --json", () =>
+    Effect.gen(function* () {
+      const half = send({ type: "text", index: 0, text: "All is" })
+      for (const words of [[], ["--json"]]) {
+        const world = yield* World.make({ scripts: [[half, fail("SERVER", "busy")], say("All is well.")] })
+        const fiber = yield* Effect.fork(daybook(world, {}, "run", "--session", "world", ...words, "Look"))
+        while (Option.isNone(yield* Fiber.poll(fiber))) {
+          yield* TestClock.adjust("1 second")
+          yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+        }
+        const { code, stderr, stdout } = yield* Fiber.join(fiber)
+        assert.strictEqual(code, 0)
+        const lines = [/request 1 failed \(SERVER: busy\)/, ...(words.length > 0 ? [] : [/its answer does not count/])]
+        const told = stderr.trimEnd().split("\n")
+        assert.strictEqual(told.length, lines.length, stderr)
+        for (const [index, line] of lines.entries()) assert.match(told[index] ?? "", line)
+        if (words.length === 0) assert.strictEqual(stdout, "All is\nAll is well.\n")
+      }
+    })
+  )
+
   it.scoped("with --json tools and states are still on standard error, and exit codes are the same", () =>
     Effect.gen(function* () {
       const world = yield* World.make({ scripts: [call(["look", { id: "a" }]), [fail("AUTHENTICATION", "no key")]] })
@@ -71,11 +95,31 @@ describe("daybook run", () => {
       const services = {
         journal: world.journal,
         agents: { open: () => world.open() },
-        onOut: new OutputClosed({ cause: "EPIPE" })
+        onOut: new OutputClosed({ cause: { code: "EPIPE" } })
       }
       const { code } = yield* Inside.run(services, "run", "--session", "world", "--json", "Look")
       assert.strictEqual(code, 0)
       assert.match(yield* world.shorthand, /T>\(completed\)$/)
+    })
+  )
+
+  it.scoped("an output that cannot be written ends nothing, but is said at the end, with exit 1 (law 10)", () =>
+    Effect.gen(function* () {
+      for (const words of [[], ["--json"]]) {
+        const world = yield* World.make({ scripts: [call(["look", { id: "a" }]), say("All is well.")] })
+        const services = {
+          journal: world.journal,
+          agents: { open: () => world.open() },
+          onOut: new OutputClosed({ cause: new Error("no space left on device") })
+        }
+        const { code, stderr } = yield* Inside.run(services, "run", "--session", "world", ...words, "Look")
+        assert.strictEqual(code, 1)
+        assert.match(
+          stderr,
+          /\ndaybook: the output could not be written: no space left on device\. What is stored is kept\.\n$/
+        )
+        assert.match(yield* world.shorthand, /T>\(completed\)$/)
+      }
     })
   )
 

@@ -99,7 +99,29 @@ describe("RunView", () => {
       now(Facts.answer(1, 1, [text("whole")]))
     ]
     assert.strictEqual(outOf(items), "half\nwhole\n")
-    assert.deepStrictEqual(linesOf(items), ["daybook: request 1 failed (SERVER: busy); the next one goes out in 0.5 s"])
+    assert.deepStrictEqual(linesOf(items), [
+      "daybook: request 1 failed (SERVER: busy); the next one goes out in 0.5 s",
+      "daybook: what was printed of its answer does not count: the next request's answer starts from the beginning"
+    ])
+  })
+
+  it("says nothing of text at a retry where none was printed", () => {
+    const failure = { message: "busy", code: "SERVER" }
+    const retry = (attempt: number) =>
+      now({ type: "request/retry", data: { turn: 1, step: 1, attempt, delayMillis: 500, failure } })
+    const items = [
+      now(Facts.stepStart(1, 1)),
+      delta({ type: "text", index: 0, text: "half" }),
+      retry(1),
+      // the text of the first one is told of once
+      delta({ type: "reasoning", index: 0, text: "hm" }),
+      delta({ type: "text", index: 1, text: "" }),
+      retry(2)
+    ]
+    assert.deepStrictEqual(
+      linesOf(items).map((line) => line.slice(0, 18)),
+      ["daybook: request 1", "daybook: what was ", "daybook: request 2"]
+    )
   })
 
   it("shows nothing of what comes for a block that is closed, as no message has it (D12)", () => {

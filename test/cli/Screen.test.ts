@@ -19,7 +19,8 @@ const call = (index: number, command: string) => at(Facts.call([1, 1, index], "b
 const done = (index: number, time: number) => at(Facts.result([1, 1, index], Facts.outcome("fine")), time)
 
 interface Options {
-  readonly reader?: "gone"
+  /** Why no write to standard output succeeds; the first of several is that of the first write. */
+  readonly failing?: ReadonlyArray<string>
   readonly rows?: number
   /** No escape sequences: TERM=dumb, or NO_COLOR. */
   readonly plain?: boolean
@@ -30,13 +31,18 @@ interface Options {
 const onTerminal = (options: Options = {}) =>
   Effect.gen(function* () {
     let output = ""
+    const failing = [...(options.failing ?? [])]
     const write = (words: string) =>
       Effect.sync(() => {
         output += words
       })
     const screen = yield* Effect.provideService(make(options.output ?? "answer"), Stdio, {
       input: Stream.empty,
-      out: (words) => (options.reader === "gone" ? new OutputClosed({ cause: "EPIPE" }) : write(words)),
+      out: (words) =>
+        Effect.suspend(() => {
+          const code = failing.shift()
+          return code === undefined ? write(words) : new OutputClosed({ cause: { code } })
+        }),
       err: write,
       outIsTerminal: true,
       errIsTerminal: true,
@@ -195,10 +201,24 @@ describe("Screen", () => {
 
   it.effect("goes on when nobody reads the answer any more", () =>
     Effect.gen(function* () {
-      const { close, lines, pass } = yield* onTerminal({ reader: "gone" })
+      const { close, lines, pass, screen } = yield* onTerminal({ failing: ["EPIPE"] })
       yield* pass(0, at(Facts.answer(1, 1, [text("unread")]), 0), call(0, "one"), done(0, 100))
       yield* close
       assert.deepStrictEqual(lines(), ["call    bash one", "ok      bash one  0.1 s"])
+      yield* screen.written
+    })
+  )
+
+  it.effect("goes on when the answer cannot be written, and keeps the first reason for the end (law 10)", () =>
+    Effect.gen(function* () {
+      const failing = ["EPIPE", "ENOSPC", "EIO"]
+      const { close, lines, pass, screen } = yield* onTerminal({ failing, output: "events", plain: true })
+      for (const index of failing.keys()) yield* pass(0, call(index, "one"))
+      yield* pass(0, at(Facts.turnEnd(1, "completed"), 0))
+      yield* close
+      assert.deepStrictEqual(lines().slice(0, 3), ["call    bash one", "call    bash one", "call    bash one"])
+      assert.match(lines()[3] ?? "", /"type":"turn\/end"/)
+      assert.deepStrictEqual((yield* Effect.flip(screen.written)).cause, { code: "ENOSPC" })
     })
   )
 })

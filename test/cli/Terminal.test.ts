@@ -84,6 +84,32 @@ describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has 
     120_000
   )
 
+  it.scopedLive(
+    "what would turn text around is made visible, but not in JSON, nor where no terminal shows it",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const turned = "a\u202eb\u2066c"
+        const seen = "a\uFFFDb\uFFFDc"
+        const answer = yield* onTerminal(`run --session s 'Say ${turned}'`, { cwd })
+        assert.include(answer.stdout, seen)
+        const show = yield* onTerminal("show s", { cwd })
+        assert.include(show.stdout, `  ${seen}\r\n`)
+        for (const { stdout } of [answer, show, yield* onTerminal("events s", { cwd })])
+          assert.notMatch(stdout, /[\u202a-\u202e\u2066-\u2069]/)
+        for (const words of [
+          "events s --json",
+          "sessions --json",
+          "request s",
+          `run --session s --json 'Say ${turned}'`
+        ])
+          assert.include((yield* onTerminal(words, { cwd })).stdout, turned, words)
+        for (const words of ["show s", `run --session s 'Say ${turned}'`])
+          assert.include((yield* shell(`${shellWords()} ${words}`, { cwd })).stdout, turned, words)
+      }),
+    120_000
+  )
+
   for (const env of [{ TERM: "dumb" }, { NO_COLOR: "1" }])
     it.scopedLive(
       `with ${Object.entries(env).join().replace(",", "=")} no escape sequence is written`,

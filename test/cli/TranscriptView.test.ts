@@ -114,6 +114,35 @@ describe("TranscriptView", () => {
     assert.include(printed, "  | line 3\n  | … 988 lines …\n  | line 992\n")
   })
 
+  it("shows a result as it stands: indentation, columns, empty lines; each line is clipped", () => {
+    const output = [
+      "def f(x):",
+      "    if x:",
+      "\treturn  1",
+      "",
+      "-rw-r--r--  1 me   12 a.md\r",
+      "y".repeat(500),
+      "\u001b[1m1%\r2%",
+      ""
+    ].join("\n")
+    const printed = shownOf(
+      ...opening,
+      Facts.answer(1, 1, [Facts.block(1, 1, 0)]),
+      Facts.call([1, 1, 0]),
+      Facts.result([1, 1, 0], Facts.outcome(output))
+    )
+    const lines = [
+      "def f(x):",
+      "    if x:",
+      "        return  1",
+      "",
+      "-rw-r--r--  1 me   12 a.md",
+      `${"y".repeat(159)}…`,
+      "\uFFFD[1m1%\uFFFD2%"
+    ]
+    assert.include(printed, ` s\n${lines.map((line) => `  | ${line}`.trimEnd()).join("\n")}\n`)
+  })
+
   it("writes nothing that a terminal would obey, for any log and any prefix of it", () => {
     for (const log of sampleLogs(40, 5)) {
       assert.notMatch(shown(log), /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/)

@@ -1,12 +1,14 @@
 /**
  * `daybook verify` on what the program itself leaves, and on what somebody did to it.
  */
-import { copyFileSync, readFileSync } from "node:fs"
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import Database from "better-sqlite3"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import { maxLines } from "../../src/cli/Verify.ts"
+import * as SessionState from "../../src/domain/SessionState.ts"
 import { broken, good } from "../support/BrokenLogs.ts"
 import { folder, lines, log, run, start } from "../support/Cli.ts"
 import { chunk, logOf } from "../support/Facts.ts"
@@ -15,6 +17,9 @@ import { sampleLogs } from "../support/Logs.ts"
 import { eventually, marked } from "../support/processes.ts"
 
 const patience = 120_000
+
+/** What the record of a log says that no owner can have left. */
+const unfolded = { title: "", turns: 0, open: false }
 
 /** Runs a command of a session, and sends the program this signal once the command runs. */
 const struck = (cwd: string, session: string, signal: NodeJS.Signals) =>
@@ -28,6 +33,33 @@ const struck = (cwd: string, session: string, signal: NodeJS.Signals) =>
     yield* eventually("the command to run", () => marked(`DAYBOOK_TEST_MARK=${mark}`).length >= 3)
     yield* program.signal(signal)
     return yield* program.ended
+  })
+
+/** A citation as a damaged row may hold it. */
+const endless = JSON.stringify({ from: 0, to: Number.MAX_SAFE_INTEGER })
+
+/** What is said of `sound.db` after this change: it exits with 1, and changes nothing itself. */
+const verifyDamaged = (cwd: string, change: string, ...words: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const file = join(cwd, "damaged.db")
+    copyFileSync(join(cwd, "sound.db"), file)
+    const database = new Database(file)
+    database.exec(change)
+    database.close()
+    const before = readFileSync(file)
+    const result = yield* run(["verify", ...words, "--db", file], { cwd })
+    assert.strictEqual(result.code, 1, change)
+    assert.isTrue(before.equals(readFileSync(file)))
+    assert.match(result.stderr, /^daybook: \d+ violations? in 1 of 1 session\. Nothing was changed\.\n$/)
+    return result
+  })
+
+/** Runs the command on a journal of this process, which has its file as any other. */
+const verify = (journal: Inside.Services["journal"], ...words: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const workspace = yield* Inside.folder
+    writeFileSync(join(workspace, "x.db"), "the journal")
+    return yield* Inside.run({ journal, workspace }, "verify", ...words)
   })
 
 describe("daybook verify", () => {
@@ -59,19 +91,6 @@ describe("daybook verify", () => {
         const cwd = yield* folder
         yield* run(["run", "--session", "s", "--db", "sound.db", "Say hello"], { cwd })
         yield* run(["run", "--session", "s", "--db", "sound.db", "Say more"], { cwd })
-        const damaged = (change: string) =>
-          Effect.gen(function* () {
-            copyFileSync(join(cwd, "sound.db"), join(cwd, "x.db"))
-            const database = new Database(join(cwd, "x.db"))
-            database.exec(change)
-            database.close()
-            const before = readFileSync(join(cwd, "x.db"))
-            const result = yield* run(["verify", "--db", "x.db"], { cwd })
-            assert.strictEqual(result.code, 1, change)
-            assert.isTrue(before.equals(readFileSync(join(cwd, "x.db"))))
-            assert.match(result.stderr, /^daybook: \d+ violations? in 1 of 1 session\. Nothing was changed\.\n$/)
-            return lines(result.stdout)
-          })
         const cases: ReadonlyArray<readonly [change: string, says: ReadonlyArray<RegExp>]> = [
           [
             "UPDATE session_event SET data = '{' WHERE seq = 1",
@@ -92,12 +111,43 @@ describe("daybook verify", () => {
           ],
           [
             "UPDATE session_event SET data = json_set(data, '$.turn', 7) WHERE type = 'turn/start' AND seq > 5",
-            [/^s seq \d+ law 3: turn 7 starts where turn 2 is due$/, /^s seq \d+ law 3: /]
+            [
+              /^s seq \d+ law 3: turn 7 starts where turn 2 is due$/,
+              /^s seq \d+ law 1: from here on no request is judged: /,
+              /^s seq \d+ law 3: step 1 of turn 2 starts in turn 7$/,
+              /^s seq \d+ law 3: turn 2 ends where turn 7 is open$/
+            ]
+          ],
+          [
+            `UPDATE session_event SET source = '${endless}' WHERE type = 'assistant/message' AND seq > 10`,
+            [
+              /^s seq \d+ law 8: it cites an event that does not stand before it$/,
+              /^s seq \d+ law 3: the answer does not cite the chunks of its attempt$/
+            ]
           ]
         ]
         for (const [change, says] of cases) {
-          const told = yield* damaged(change)
-          for (const [index, expected] of says.entries()) assert.match(told[index] ?? "", expected, change)
+          const { stdout } = yield* verifyDamaged(cwd, change)
+          for (const [index, expected] of says.entries()) assert.match(lines(stdout)[index] ?? "", expected, change)
+          assert.strictEqual(lines(stdout).length, says.length, stdout)
+        }
+      }),
+    patience
+  )
+
+  it.scopedLive(
+    "a session that cannot be read is a line, whether it was named or not",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        yield* run(["run", "--session", "s", "--db", "sound.db", "Say hello"], { cwd })
+        for (const [change, says] of [
+          ["UPDATE session SET v = 99", /^s unreadable: .*version 99.*\n$/],
+          ["UPDATE session SET hidden = '{'", /^s unreadable: .+\n$/]
+        ] as const) {
+          const all = yield* verifyDamaged(cwd, change)
+          assert.match(all.stdout, says)
+          assert.deepStrictEqual(yield* verifyDamaged(cwd, change, "s"), all)
         }
       }),
     patience
@@ -109,8 +159,11 @@ describe("daybook verify", () => {
         // a journal takes no gap
         if (law === undefined || events.some((event, seq) => event.seq !== seq)) continue
         const journal = yield* Inside.journalOf({})
-        yield* Inside.store(journal, "s", events, { title: "", turns: 0, open: false })
-        const { code, stdout } = yield* Inside.run({ journal }, "verify", "s")
+        // a true one where there is one, so that each line is of the log itself
+        const state = SessionState.fold(events)
+        yield* Inside.store(journal, "s", events, Either.isRight(state) ? state.right.summary : unfolded)
+        const { code, stdout } = yield* verify(journal, "s")
+        assert.notInclude(stdout, "its record")
         assert.strictEqual(code, 1, name)
         for (const line of stdout.trimEnd().split("\n")) assert.match(line, /^s seq \d+ law [1-8]: [^\n]+$/)
         assert.include(stdout, ` law ${law}: `, name)
@@ -122,21 +175,24 @@ describe("daybook verify", () => {
     Effect.gen(function* () {
       const journal = yield* Inside.journalOf({ good, more: sampleLogs(1, 3, 100)[0] ?? good })
       const bad = logOf(...Array.from({ length: maxLines + 10 }, () => chunk(1, 1, "x")))
-      yield* Inside.store(journal, "bad", bad, { title: "", turns: 0, open: false })
-      const { code, stderr, stdout } = yield* Inside.run({ journal }, "verify")
+      yield* Inside.store(journal, "bad", bad, unfolded)
+      const { code, stderr, stdout } = yield* verify(journal)
       assert.strictEqual(code, 1)
       assert.strictEqual(stdout.trimEnd().split("\n").length, maxLines)
-      assert.strictEqual(stderr, `daybook: ${maxLines} violations in 1 of 3 sessions. Nothing was changed.\n`)
+      assert.strictEqual(
+        stderr,
+        `daybook: at least ${maxLines} violations in 1 of 3 sessions; the check of bad stopped there. Nothing was changed.\n`
+      )
     })
   )
 
   it.scoped("an unknown session is an error, and no sessions at all are none", () =>
     Effect.gen(function* () {
       const journal = yield* Inside.journalOf({})
-      const nobody = yield* Inside.run({ journal }, "verify", "s")
+      const nobody = yield* verify(journal, "s")
       assert.deepStrictEqual([nobody.code, nobody.stdout], [1, ""])
       assert.match(nobody.stderr, /^daybook: session s: no such session\./)
-      const none = yield* Inside.run({ journal }, "verify")
+      const none = yield* verify(journal)
       assert.deepStrictEqual([none.code, none.stdout], [undefined, "0 sessions, 0 events, no violation\n"])
     })
   )

@@ -9,11 +9,14 @@ import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { knownTypes, type SessionEvent, type StoredEvent } from "../../src/domain/Event.ts"
+import { knownTypes, type Range, type SessionEvent, type StoredEvent } from "../../src/domain/Event.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
+import { text } from "../../src/domain/Message.ts"
 import type { Summary } from "../../src/domain/SessionState.ts"
+import { canonical } from "../../src/internal/Json.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import * as Facts from "../support/Facts.ts"
+import { sampleLogs } from "../support/Logs.ts"
 
 export const id = SessionId.make("s1")
 export const otherId = SessionId.make("s2")
@@ -496,6 +499,92 @@ const owning = (test: Test) => {
     }))
 }
 
+/** Stores a log as the session `name`, in batches of so many events. */
+export const stored = (name: string, log: Facts.Log, batchSize: number) =>
+  Effect.gen(function* () {
+    const journal = yield* Journal.Journal
+    const sessionId = SessionId.make(name)
+    yield* journal.create(header({ id: sessionId }))
+    for (let head = 0; head < log.length; head += batchSize) {
+      const events = log.slice(head, head + batchSize)
+      yield* appendAll({ id: sessionId, head, epoch: 0, events, summary: noSummary })
+    }
+    return sessionId
+  })
+
+const outlining = (test: Test) => {
+  const logs = sampleLogs(24, 21)
+
+  test("J15: any log, in batches of any size, is read back identical, whole and in pages of any size", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal.Journal
+      for (const [index, log] of logs.entries()) {
+        const size = index < 4 ? 1 : index < 20 ? 2 + (index % 7) : log.length
+        const sessionId = yield* stored(`log-${index}`, log, size)
+        const all = yield* journal.read(sessionId, { from: 0, limit: log.length + 1 })
+        assert.deepStrictEqual(all, log)
+        assert.strictEqual(canonical(all), canonical(log))
+        for (let from = 0; from < log.length; from += size)
+          assert.deepStrictEqual(yield* journal.read(sessionId, { from, limit: size }), log.slice(from, from + size))
+      }
+    }))
+
+  test("J14: an outline is the log without its chunks, from any seq on, and a negative or broken seq dies", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal.Journal
+      for (const [index, log] of logs.entries()) {
+        const sessionId = yield* stored(`log-${index}`, log, log.length)
+        const rest = log.filter((event) => event.type !== "assistant/chunk")
+        for (const from of [0, 1, Math.floor(log.length / 2), log.length, log.length + 5])
+          for (const limit of [log.length + 1, 3, 0]) {
+            const outline = yield* journal.outline(sessionId, { from, limit, hidden: [] })
+            assert.deepStrictEqual(outline, rest.filter((event) => event.seq >= from).slice(0, limit))
+          }
+        for (const from of [-1, 0.5, Number.NaN])
+          assert.include(yield* defectOf(journal.outline(sessionId, { from, limit: 1, hidden: [] })), "outline from")
+      }
+    }))
+
+  test("J14: chunks alone have an empty outline, and what follows them its own seq", () =>
+    Effect.gen(function* () {
+      const journal = yield* begun(id, 3)
+      assert.deepStrictEqual(yield* journal.outline(id, { from: 0, limit: 10, hidden: [] }), [])
+      const marked = { ...Facts.turnStart(1), seq: 3, time: Facts.startTime + 3 }
+      yield* appendAll(batch(3, 0, { events: [marked] }))
+      assert.deepStrictEqual(yield* journal.outline(id, { from: 0, limit: 10, hidden: [] }), [marked])
+    }))
+
+  test("W21: answers and results of a hidden range come without what they share with others, the rest whole", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal.Journal
+      const at = [1, 1, 0] as const
+      const log = Facts.logOf(
+        Facts.turnStart(1),
+        Facts.stepStart(1, 1),
+        Facts.chunk(1, 1, "shared text"),
+        Facts.answer(1, 1, [text("shared text"), Facts.block(...at)], { cites: [2] }),
+        Facts.call(at),
+        Facts.settled(at, Facts.outcome("shared output")),
+        { ...Facts.result(at, Facts.outcome("shared output")), sourceEventSeqs: [4, 5] }
+      )
+      const sessionId = yield* stored("log", log, 3)
+      const outline = (hidden: ReadonlyArray<Range>) => journal.outline(sessionId, { from: 0, limit: 10, hidden })
+      const rest = log.filter((event) => event.type !== "assistant/chunk")
+      assert.deepStrictEqual(yield* outline([]), rest)
+      assert.deepStrictEqual(yield* outline([{ from: 7, to: 9 }]), rest)
+      const shown = yield* outline([{ from: 0, to: 6 }])
+      assert.deepStrictEqual(
+        shown.map((event) => [event.seq, event.type, event.sourceEventSeqs]),
+        rest.map((event) => [event.seq, event.type, event.sourceEventSeqs])
+      )
+      const texts = (type: StoredEvent["type"]) => JSON.stringify(shown.filter((event) => event.type === type))
+      assert.notInclude(texts("assistant/message"), "shared")
+      assert.include(texts("assistant/message"), "t1s1c0", "its calls are there")
+      assert.notInclude(texts("tool/result"), "shared")
+      assert.include(texts("tool/settled"), "shared output")
+    }))
+}
+
 /** Runs the contract on an implementation; the layer is built anew for each test. */
 export const suite = <E>(name: string, layer: Layer.Layer<Journal.Journal, E>) => {
   const test: Test = (title, run) => it.effect(title, () => Effect.provide(run(), layer))
@@ -505,5 +594,6 @@ export const suite = <E>(name: string, layer: Layer.Layer<Journal.Journal, E>) =
     describe("appending", () => appending(test))
     describe("appending again", () => repeating(test))
     describe("owning", () => owning(test))
+    describe("texts by reference, and outlines", () => outlining(test))
   })
 }

@@ -132,7 +132,8 @@ describe("law 8: repair only completes", () => {
         if (event !== undefined) state = Either.getOrThrow(SessionState.apply(state, event))
         const prefix = log.slice(0, cut)
         const closers = placed(Repair.closers(state), prefix)
-        const after = Either.getOrThrow(SessionState.fold(closers, state))
+        const { after, events } = Either.getOrThrow(Repair.closed(state))
+        same(events, closers)
 
         const problems = naiveLaws([...prefix, ...closers])
         const bare = isBareFault(log, cut) ? problems.filter((line) => !line.endsWith("has no result")) : problems
@@ -157,6 +158,12 @@ describe("law 8: repair only completes", () => {
     }
     assert.isAbove(answered, 100)
     assert.deepStrictEqual([...sorts].sort(), ["TOOL_NOT_STARTED", "TOOL_OUTCOME_UNKNOWN", "settled"])
+  })
+
+  it("law 8: events of another policy that do not fit are refused", () => {
+    const state = stateOf(called("look"))
+    assert.match(Either.getOrThrow(Either.flip(Repair.closed(state, [turnEnd(1, "interrupted")]))), /is still open/)
+    assert.deepStrictEqual(Either.getOrThrow(Repair.closed(state, [])), { after: state, events: [] })
   })
 
   it.prop(

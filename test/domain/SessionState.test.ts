@@ -254,6 +254,41 @@ describe("what a fold costs", () => {
     assert.strictEqual(new Set(costs.slice(1)).size, 1)
   })
 
+  it("O-P3: what a state holds is what a model still sees, whatever was ever streamed", () => {
+    const words = "x".repeat(100_000)
+    let state = SessionState.initial()
+    const push = (event: SessionEvent) => {
+      state = Either.getOrThrow(SessionState.apply(state, { ...event, seq: state.head, time: 1 }))
+    }
+    /** A turn of a long answer, streamed, tried twice, and then replaced by a sentence. */
+    const turn = (number: number) => {
+      push(turnStart(number))
+      const from = state.head
+      push(stepStart(number, 1))
+      push(input(said(`p${number}`, "go")))
+      push(chunk(number, 1, words))
+      const failure = { message: "busy", code: "RATE_LIMIT" }
+      push({ type: "request/retry", data: { turn: number, step: 1, attempt: 1, delayMillis: 1, failure } })
+      push(chunk(number, 1, words))
+      push(answer(number, 1, [text(words)], { cites: [state.head - 1] }))
+      push(stepEnd(number, 1))
+      push(turnEnd(number, "completed"))
+      const to = state.head - 2
+      push({
+        type: "context/replaced",
+        data: { from: number === 1 ? from : first, to, messages: [said(`s${number}`, "so far")] }
+      })
+    }
+    const first = 1
+    const sizes = Array.from({ length: 100 }, (_, index) => {
+      turn(index + 1)
+      const { accepted: _ids, ...held } = state
+      return JSON.stringify(held).length
+    })
+    assert.isBelow(Math.max(...sizes), 2_000)
+    assert.deepStrictEqual(state.summary.hidden, [{ from: 1, to: state.head - 3 }])
+  })
+
   it.prop(
     "W21: a fold that stops anywhere and goes on ends where one that ran through ends",
     { log: logsOf(300), at: fc.nat() },

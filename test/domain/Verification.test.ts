@@ -12,6 +12,7 @@ import { broken, changed, good, other } from "../support/BrokenLogs.ts"
 import {
   answer,
   asked,
+  block,
   call,
   chunk,
   claimed,
@@ -70,6 +71,9 @@ describe("a log that an owner may leave verifies clean", () => {
 
 const system = (words: string): SessionEvent => ({ ...header(), data: { ...header().data, system: words } })
 
+/** What a damaged row may hold. */
+const endless = { from: 0, to: Number.MAX_SAFE_INTEGER }
+
 const { finish: _finish, ...unfinished } = answer(1, 2, [text("all done")]).data
 
 const later = (log: Log, from: number): Log =>
@@ -84,6 +88,30 @@ const alsoBroken: ReadonlyArray<readonly [name: string, log: Log, law: Law, deta
     followedBy(good, turnStart(2), stepStart(2, 1), answer(2, 1, [text("x")]), stepEnd(2, 1), turnEnd(2, "completed")),
     1,
     /ends-with-input/
+  ],
+  [
+    "an answer that cites a range as long as no log",
+    changed(good, 7, { ...answer(1, 1, [block(1, 1, 0), block(1, 1, 1)]), sourceEventSeqs: endless }),
+    3,
+    /does not cite the chunks of its attempt/
+  ],
+  [
+    "a citation that reaches beyond its event",
+    changed(good, 16, { ...stepEnd(1, 1), sourceEventSeqs: endless }),
+    8,
+    /cites an event that does not stand before it/
+  ],
+  [
+    "a request that cannot be judged, because of another violation",
+    changed(good, 17, stepStart(1, 3)),
+    1,
+    /^from here on no request is judged: /
+  ],
+  [
+    "a log that cannot be judged after a gap",
+    good.toSpliced(6, 1),
+    8,
+    /from here on no inbox and no request is judged/
   ],
   ["a system text that is none", changed(good, 5, system("\uD800")), 1, /text-well-formed: system or tools/],
   ["a header after its request", changed(good, 6, chunk(1, 1, "let me"), header("change")), 3, /follows the request/],
@@ -128,6 +156,23 @@ const alsoBroken: ReadonlyArray<readonly [name: string, log: Log, law: Law, deta
     /message q leaves the inbox/
   ]
 ]
+
+describe("the end of a log", () => {
+  it.prop(
+    "is told as often as one asks, and where the log stands stays as it is",
+    { log: logs, cut: FastCheck.nat() },
+    ({ cut, log }) => {
+      const verification = Verification.make()
+      for (const event of log.slice(0, cut % (log.length + 1))) Verification.add(verification, event)
+      const before = Verification.standing(verification)
+      const told = Verification.end(verification)
+      assert.deepStrictEqual(Verification.standing(verification), before)
+      assert.deepStrictEqual(Verification.end(verification), told)
+      for (const event of log.slice(cut % (log.length + 1)))
+        assert.deepStrictEqual(Verification.add(verification, event), [])
+    }
+  )
+})
 
 describe("a log that cannot be read whole", () => {
   it.prop(

@@ -1,5 +1,15 @@
 import { execFileSync } from "node:child_process"
-import { copyFileSync, mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync
+} from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import Database from "better-sqlite3"
@@ -105,6 +115,61 @@ describe("a file that is opened", () => {
   )
 })
 
+describe("a file of ours", () => {
+  it.scoped("N07: can be read by its owner alone, and so can what lies beside it", () =>
+    Effect.gen(function* () {
+      const filename = yield* file
+      const journal = yield* opened(filename)
+      yield* journal.create(header())
+      for (const each of [filename, `${filename}-wal`, `${filename}-shm`])
+        assert.strictEqual(statSync(each).mode & 0o777, 0o600, each)
+    })
+  )
+
+  it.scoped("law 7: that is removed or replaced while it is open acknowledges nothing more", () =>
+    Effect.gen(function* () {
+      for (const [gone, back] of [
+        ["", false],
+        ["", true],
+        ["-wal", false]
+      ] as const) {
+        const filename = yield* file
+        const journal = yield* opened(filename)
+        yield* journal.create(header())
+        yield* journal.append([batch(0, 3)])
+        rmSync(`${filename}${gone}`)
+        if (back) writeFileSync(filename, "")
+        const error = yield* failureOf(journal.append([batch(3, 1)]))
+        assert.strictEqual(error._tag, "JournalCorrupt")
+        assert.include(error.message, "removed or replaced while it was open")
+      }
+    })
+  )
+
+  it.scoped("law 9: is read where nobody may write: in a folder that is closed to writing", () =>
+    Effect.gen(function* () {
+      const filename = yield* written
+      const path = dirname(filename)
+      chmodSync(filename, 0o444)
+      chmodSync(path, 0o555)
+      const before = contents(path)
+      // root may write everywhere: be somebody else meanwhile
+      const isRoot = process.getuid?.() === 0
+      yield* Effect.acquireRelease(
+        Effect.sync(() => (isRoot ? process.seteuid?.(65_534) : undefined)),
+        () =>
+          Effect.sync(() => {
+            if (isRoot) process.seteuid?.(0)
+            chmodSync(path, 0o755)
+          })
+      )
+      const journal = yield* openedReadonly(filename)
+      assert.deepStrictEqual(yield* journal.read(id, { from: 0, limit: 100 }), chunks(0, 50))
+      assert.deepStrictEqual(contents(path), before)
+    })
+  )
+})
+
 describe("a file that is not ours stays byte for byte as it was", () => {
   it.scoped("a text", () =>
     Effect.gen(function* () {
@@ -173,7 +238,7 @@ describe("a file that is not ours stays byte for byte as it was", () => {
     Effect.gen(function* () {
       const filename = yield* written
       meddle(filename, (database) => {
-        database.exec("ALTER TABLE session DROP COLUMN hidden")
+        database.exec("ALTER TABLE session DROP COLUMN hidden; DROP INDEX session_outline")
         database.pragma("user_version = 1")
       })
       assert.strictEqual(kindOf(yield* failureOf(openedReadonly(filename))), "older")

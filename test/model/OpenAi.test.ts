@@ -2,6 +2,7 @@
  * What a server may send, and what becomes of it: an answer, or one typed failure. The bytes come from a body that is cut
  * where the test says, without a network.
  */
+import * as FetchHttpClient from "@effect/platform/FetchHttpClient"
 import * as HttpClient from "@effect/platform/HttpClient"
 import * as HttpClientError from "@effect/platform/HttpClientError"
 import * as HttpClientResponse from "@effect/platform/HttpClientResponse"
@@ -23,6 +24,7 @@ import * as EventStream from "../../src/model/EventStream.ts"
 import * as OpenAi from "../../src/model/OpenAi.ts"
 import * as Frames from "../../src/model/OpenAiFrames.ts"
 import * as Settings from "../../src/settings/Settings.ts"
+import * as ChatServer from "../support/ChatServer.ts"
 import { done, event, frame, usage } from "../support/ChatServer.ts"
 import { said } from "../support/Facts.ts"
 
@@ -659,6 +661,26 @@ describe("refusals", () => {
       assert.isBelow(endless.message.length, 1100)
       assert.notInclude(endless.message, "\0")
     })
+  )
+
+  it.live.each([301, 302, 303, 307, 308])(
+    "law 1: a redirect (%i) is not followed: what was asked goes nowhere else",
+    (status) =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const other = yield* ChatServer.make({ answers: [ChatServer.say("from elsewhere")] })
+          const location = `${other.url}/chat/completions`
+          const server = yield* ChatServer.make({ answers: [ChatServer.refusing(status, "moved", { location })] })
+          const model = yield* OpenAi.make({
+            profile: { ...OpenAi.openai, baseUrl: server.url },
+            apiKey: Redacted.make(key)
+          }).pipe(Effect.provide(Layer.merge(Settings.layer, FetchHttpClient.layer)))
+          const failure = yield* Effect.flip(Stream.runDrain(model.stream(request)))
+          assert.deepInclude(failure, { reason: "INVALID_REQUEST", status })
+          assert.include(failure.message, `a redirect to ${new URL(other.url).host}, which is not followed`)
+          assert.deepStrictEqual([server.received.length, other.received.length], [1, 0])
+        })
+      )
   )
 
   it.effect.each([

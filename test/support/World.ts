@@ -7,6 +7,7 @@
 
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
+import type * as FileSystem from "@effect/platform/FileSystem"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
@@ -77,6 +78,8 @@ export interface Options {
   readonly onSettingsRead?: Effect.Effect<void>
   readonly onCall?: (block: ToolCallBlock) => Effect.Effect<void>
   readonly journal?: Layer.Layer<Journal.Journal, unknown>
+  /** Instead of the host's files: a world that is run step by step can wait for none. */
+  readonly host?: Layer.Layer<FileSystem.FileSystem>
   /** Something between a stored log and the model's requests is meant to differ: nothing is compared. */
   readonly unchecked?: boolean
 }
@@ -168,7 +171,7 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
           options.journal ?? Journal.layerMemory,
           Repair.layer,
           Reaper.layerNone,
-          NodeFileSystem.layer
+          options.host ?? NodeFileSystem.layer
         )
       )
     )

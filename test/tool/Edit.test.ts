@@ -177,10 +177,10 @@ describe("edit", () => {
   it("what was seen is forgotten beyond a limit, the longest unused first", () => {
     const session = SessionId.make("s")
     const seen = Seen.make(2)
-    seen.remember(session, "a", "1")
-    seen.remember(session, "b", "2")
+    seen.remember({ session, path: "a", digest: "1" })
+    seen.remember({ session, path: "b", digest: "2" })
     assert.strictEqual(seen.recall(session, "a"), "1")
-    seen.remember(session, "c", "3")
+    seen.remember({ session, path: "c", digest: "3" })
     assert.deepStrictEqual(
       ["a", "b", "c"].map((path) => seen.recall(session, path)),
       ["1", undefined, "3"]

@@ -1,15 +1,19 @@
 import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 import type { ToolOutcome } from "../../src/domain/Event.ts"
+import * as AtomicFile from "../../src/tool/AtomicFile.ts"
 import * as WorkspaceModule from "../../src/tool/Workspace.ts"
 import { Workspace } from "../../src/tool/Workspace.ts"
 import { inWorkspace, node, run, start, textOf } from "./support.ts"
 
 const read = (path: string, more: object = {}) => run("read", JSON.stringify({ path, ...more }))
 const write = (path: string, content: string) => run("write", JSON.stringify({ path, content }))
+const edit = (path: string, oldText: string, newText: string) => run("edit", JSON.stringify({ path, oldText, newText }))
 
 const refused = (outcome: ToolOutcome, name: string) => {
   assert.isTrue(outcome.isError, textOf(outcome))
@@ -31,7 +35,7 @@ describe("Workspace", () => {
         yield* fs.symlink("../new", `${root}/in/up`)
         yield* fs.symlink("../../gone", `${root}/in/away`)
         yield* fs.symlink("loop", `${root}/loop`)
-        const leads = (path: string) => workspace.resolve(path)
+        const leads = (path: string) => workspace.resolve(path, "read")
         assert.strictEqual(yield* leads("."), root)
         assert.strictEqual(yield* leads("a/b/../c"), `${root}/a/c`)
         assert.strictEqual(yield* leads(`${root}/a`), `${root}/a`)
@@ -61,12 +65,12 @@ describe("Workspace", () => {
       const root = yield* Effect.flatMap(fs.makeTempDirectoryScoped(), fs.realPath)
       yield* fs.makeDirectory(`${root}/.daybook`)
       yield* fs.symlink(".daybook", `${root}/alias`)
-      const leads = (path: string) =>
+      const leads = (path: string, access: WorkspaceModule.Access = "read") =>
         Effect.provide(
-          Effect.flatMap(Workspace, (workspace) => workspace.resolve(path)),
+          Effect.flatMap(Workspace, (workspace) => workspace.resolve(path, access)),
           WorkspaceModule.layer(root, {
             reserved: [`${root}/a.db`, ".daybook", ".daybook/outputs/own.db"],
-            except: [".daybook/outputs"]
+            readable: [".daybook/outputs"]
           })
         )
       for (const path of ["a.db", "a.db-wal", ".daybook", ".daybook/daybook.db", "alias/daybook.db", "x/../a.db"])
@@ -76,6 +80,23 @@ describe("Workspace", () => {
         assert.strictEqual((yield* Effect.flip(leads(path)))._tag, "ReservedPath", path)
       assert.strictEqual(yield* leads("alias/outputs/a/b"), `${root}/.daybook/outputs/a/b`)
       assert.strictEqual(yield* leads("a.dbx"), `${root}/a.dbx`)
+      // what was kept for reading stays as it is
+      const refused = yield* Effect.flip(leads("alias/outputs/a/b", "write"))
+      assert.strictEqual(refused._tag, "ReservedPath")
+      assert.include(refused.message, "no tool may write it")
+      assert.strictEqual(yield* leads("a.dbx", "write"), `${root}/a.dbx`)
+    }).pipe(Effect.scoped, Effect.provide(node))
+  )
+
+  it.live("law 7: what is reserved stays so where it cannot be told where it leads", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* Effect.flatMap(fs.makeTempDirectoryScoped(), fs.realPath)
+      yield* fs.symlink("loop", `${root}/loop`)
+      const workspace = yield* Effect.provide(Workspace, WorkspaceModule.layer(root, { reserved: ["loop"] }))
+      const isReserved = yield* workspace.reserved
+      assert.isTrue(isReserved(`${root}/loop`) && isReserved(`${root}/loop/x`))
+      assert.isFalse(isReserved(`${root}/other`))
     }).pipe(Effect.scoped, Effect.provide(node))
   )
 
@@ -209,6 +230,54 @@ describe("write", () => {
         assert.deepStrictEqual(yield* fs.readDirectory(`${root}/a/b`), ["c"])
       })
     )
+  )
+
+  it.live("a file that is protected against writing stays as it is, for write and for edit", () =>
+    inWorkspace((root) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        yield* write("kept", "as it was")
+        yield* fs.chmod(`${root}/kept`, 0o444)
+        for (const result of [yield* write("kept", "x"), yield* edit("kept", "was", "is")]) {
+          assert.isTrue(result.isError)
+          assert.include(textOf(result), "it is protected against writing")
+        }
+        assert.strictEqual(yield* fs.readFileString(`${root}/kept`), "as it was")
+      })
+    )
+  )
+
+  it.scopedLive("a file is synced before it takes its name, and its folder after; empty ones too", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* fs.makeTempDirectoryScoped()
+      const calls: Array<string> = []
+      const note = <A, E>(what: string, call: Effect.Effect<A, E>) =>
+        Effect.tap(call, () => Effect.sync(() => void calls.push(what)))
+      const noted = (name: string) => (file: FileSystem.File) =>
+        new Proxy(file, {
+          get: (_, key) => {
+            if (key === "sync") return note(`sync ${name}`, file.sync)
+            if (key === "writeAll") return (bytes: Uint8Array) => note(`write ${name}`, file.writeAll(bytes))
+            return Reflect.get(file, key, file)
+          }
+        })
+      const noting: FileSystem.FileSystem = {
+        ...fs,
+        open: (path, options) => Effect.map(fs.open(path, options), noted(path === root ? "folder" : "file")),
+        rename: (from, to) => note("rename", fs.rename(from, to))
+      }
+      const replace = (bytes: Uint8Array) =>
+        Effect.flatMap(Path.Path, (paths) =>
+          AtomicFile.replace({ fs: noting, paths }, `${root}/f`, bytes, Option.none())
+        )
+      yield* replace(Uint8Array.of(65))
+      assert.deepStrictEqual(calls.splice(0), ["write file", "sync file", "rename", "sync folder"])
+      assert.strictEqual(yield* fs.readFileString(`${root}/f`), "A")
+      yield* replace(new Uint8Array())
+      assert.deepStrictEqual(calls, ["sync file", "rename", "sync folder"])
+      assert.strictEqual(yield* fs.readFileString(`${root}/f`), "")
+    }).pipe(Effect.provide(node))
   )
 
   it.live("writes through a link that stays inside", () =>

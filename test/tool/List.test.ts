@@ -64,7 +64,7 @@ describe("list", () => {
             "Error: file was not listed: it is no folder; the tool read shows files."
           )
           assert.strictEqual(yield* list({ path: "none" }), "Error: none was not listed: there is no such folder.")
-          assert.match(yield* list({ path: "kept" }), /belongs to the journal/)
+          assert.match(yield* list({ path: "kept" }), /keeps for itself/)
           for (const path of ["..", "up", "/etc"]) assert.match(yield* list({ path }), /is outside the workspace/)
         }),
       { reserved: ["kept"] }

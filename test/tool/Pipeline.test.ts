@@ -98,6 +98,23 @@ describe("the tool pipeline", () => {
       })
   )
 
+  it.effect("F02, F15: what a hook or an approval breaks with is quoted in part, whole names and codes are not", () =>
+    Effect.gen(function* () {
+      const huge = Object.assign(new Error("x".repeat(1_000_000)), { name: "N".repeat(1000), code: "C".repeat(1000) })
+      const broken = [
+        { hooks: { before: () => Effect.die(huge) } },
+        { hooks: { after: () => Effect.die(huge) } },
+        { approvals: { decide: () => Effect.die(huge) } }
+      ]
+      for (const options of broken)
+        assert.isBelow(textOf(yield* Effect.provide(run("probe", hi), pipeline(echo, options))).length, 1200)
+      const failed = yield* Effect.provide(run("probe", hi), pipeline(probing(() => Effect.die(huge))))
+      assert.isBelow(`${failed.error?.name}${failed.error?.code}`.length, 250)
+      // what a body says is a result like any other
+      assert.strictEqual(textOf(failed).length, 1_000_007)
+    })
+  )
+
   it.effect("F02: an approval that denies is seen by the after hook; one that dies denies as well, and says so", () =>
     Effect.gen(function* () {
       let bodies = 0

@@ -7,12 +7,14 @@ import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
+import * as TestClock from "effect/TestClock"
 import type { Agent } from "../../src/agent/Agent.ts"
 import { type StoredEvent, type StoredOf, sourceSeqs } from "../../src/domain/Event.ts"
 import { answerId, callId } from "../../src/domain/Ids.ts"
 import { type ToolCallBlock, text, textOf } from "../../src/domain/Message.ts"
 import { neverStarted, outcomeUnknown } from "../../src/domain/Transcript.ts"
 import { call, say } from "../../src/model/ScriptedModel.ts"
+import { lingerMillis } from "../../src/session/Writer.ts"
 import { AgentLoop } from "../../src/settings/Settings.ts"
 import * as Scheduler from "../../src/tool/Scheduler.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
@@ -71,11 +73,11 @@ const settled = (world: World.World, index: number): Effect.Effect<void> =>
   Effect.flatMap(world.log, (log) =>
     new RegExp(`T[SR]\\(c${index}\\)`).test(World.shorthand(log))
       ? Effect.void
-      : Effect.zipRight(Effect.yieldNow(), settled(world, index))
+      : Effect.zipRight(TestClock.adjust(lingerMillis), settled(world, index))
   )
 
-/** Lets every other fiber come as far as it can without what this one holds back. */
-const others = Effect.replicateEffect(Effect.yieldNow(), 200)
+/** Lets every other fiber come as far as it can without what this one holds back, the writer of the log included. */
+const others = Effect.zipRight(Effect.replicateEffect(Effect.yieldNow(), 200), TestClock.adjust(lingerMillis))
 
 describe("tool groups", () => {
   it.scoped("E01: parallel calls overlap, results stand in model order, the exclusive call runs alone after them", () =>

@@ -1,12 +1,18 @@
+import { SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as BuiltIn from "../../src/tool/BuiltIn.ts"
 import * as Matches from "../../src/tool/Matches.ts"
 import * as Pattern from "../../src/tool/Pattern.ts"
-import { inWorkspace, run, start, textOf } from "./support.ts"
+import * as Workspace from "../../src/tool/Workspace.ts"
+import { inWorkspace, pipeline, run, start, textOf } from "./support.ts"
 
 const search = (pattern: string, path?: string) =>
   Effect.map(run("search", JSON.stringify({ pattern, ...(path === undefined ? {} : { path }) })), textOf)
@@ -80,7 +86,7 @@ describe("search", () => {
           assert.strictEqual(yield* search("foo", "node_modules"), "node_modules/m/f:1: foo")
           assert.strictEqual(yield* search("foo", "a/link"), "a/f:1: foo")
           assert.match(yield* search("foo", "out"), /is outside the workspace/)
-          assert.match(yield* search("foo", "own.db"), /belongs to the journal/)
+          assert.match(yield* search("foo", "own.db"), /keeps for itself/)
         }).pipe(Effect.scoped),
       { reserved: ["own.db"] }
     )
@@ -165,6 +171,59 @@ describe("search", () => {
     assert.match(long.text(), /^\[the search stopped after 268435456 bytes, in f;/)
     assert.isUndefined(long.begin("g"))
   })
+
+  it("is bounded in the time that all blocks take together, and keeps what it found until then", () => {
+    let spent = 0
+    const slow: Pattern.Pattern = {
+      places: (lines) => {
+        spent += 490
+        return Either.right(lines.map(() => 0))
+      },
+      spentMillis: () => spent
+    }
+    const matches = Matches.make(slow)
+    const take = matches.begin("f")
+    const block = new TextEncoder().encode("a\n")
+    let blocks = 1
+    while (Either.getOrThrow(take?.(block) ?? Either.right(false))) blocks++
+    assert.strictEqual(blocks, Math.ceil(30_000 / 490))
+    assert.isTrue(matches.isStopped())
+    assert.match(matches.text(), /^f:1: a\n(f:\d+: a\n)+\[the search stopped after 30s of matching, in f; narrow/)
+    // a real one counts the time that it takes
+    const real = pattern("^(a+)+$")
+    assert.strictEqual(real.spentMillis(), 0)
+    real.places([`${"a".repeat(20)}!`])
+    assert.isAbove(real.spentMillis(), 0)
+  })
+
+  it.scopedLive("a folder with 130,000 entries is searched; folders and what is in them are bounded", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const root = yield* Effect.flatMap(fs.makeTempDirectoryScoped(), fs.realPath)
+      const folder = yield* fs.stat(root)
+      const missing = new SystemError({ reason: "NotFound", module: "FileSystem", method: "readLink" })
+      const wide = (entries: number): FileSystem.FileSystem => ({
+        ...fs,
+        readDirectory: (path) => Effect.succeed(path === root ? Array.from({ length: entries }, (_, i) => `${i}`) : []),
+        readLink: () => missing,
+        stat: () => Effect.succeed(folder)
+      })
+      const searching = (entries: number) =>
+        Effect.provide(
+          search("a"),
+          pipeline(BuiltIn.layer).pipe(
+            Layer.provide(Workspace.layer(root)),
+            Layer.provide(Layer.succeed(FileSystem.FileSystem, wide(entries))),
+            Layer.provide(NodePath.layer)
+          )
+        )
+      assert.strictEqual(yield* searching(130_000), "[nothing matches]")
+      assert.strictEqual(
+        yield* searching(200_001),
+        "[the search stopped after 200000 entries of folders, before .; narrow the pattern or the path]"
+      )
+    }).pipe(Effect.provide(NodeFileSystem.layer))
+  )
 
   it.live("a cancel is heard between blocks", () =>
     inWorkspace((root) =>
