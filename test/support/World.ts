@@ -25,12 +25,14 @@ import { SessionId } from "../../src/domain/Ids.ts"
 import type { ToolCallBlock } from "../../src/domain/Message.ts"
 import { type ChatRequest, canonicalRequest } from "../../src/domain/Request.ts"
 import * as RequestRules from "../../src/domain/RequestRules.ts"
+import type { SessionState } from "../../src/domain/SessionState.ts"
 import * as Verification from "../../src/domain/Verification.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { ChatModel } from "../../src/model/ChatModel.ts"
 import * as ScriptedModel from "../../src/model/ScriptedModel.ts"
 import * as Reaper from "../../src/session/Reaper.ts"
 import * as Repair from "../../src/session/Repair.ts"
+import type { Session } from "../../src/session/Session.ts"
 import * as Sessions from "../../src/session/Sessions.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
@@ -94,6 +96,8 @@ export interface World {
   readonly journal: Context.Tag.Service<Journal.Journal>
   readonly settings: Context.Tag.Service<Settings.Settings>
   readonly sessions: Context.Tag.Service<Sessions.Sessions>
+  /** The state of the session that was opened last, ahead of the disk; none before that. */
+  readonly unsafeState: () => SessionState | undefined
 }
 
 export const config = { provider: "scripted", model: "script" }
@@ -145,6 +149,16 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
       const before = options.onSettingsRead ?? Effect.void
       return Context.make(Settings.Settings, { ...real, get: (section) => Effect.zipRight(before, real.get(section)) })
     })
+    let opened: Session | undefined
+    const watched = Layer.map(Sessions.layer, (context) => {
+      const real = Context.get(context, Sessions.Sessions)
+      return Context.make(Sessions.Sessions, {
+        acquire: (session, how) =>
+          Effect.tap(real.acquire(session, how), (live) => {
+            opened = live
+          })
+      })
+    })
     const pipeline = Layer.map(Pipeline.layer, (context) => {
       const real = Context.get(context, Pipeline.Pipeline)
       const before = options.onCall ?? (() => Effect.void)
@@ -155,7 +169,7 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
     const layer = agentsLayer.pipe(
       Layer.provideMerge(
         Layer.mergeAll(
-          Sessions.layer,
+          watched,
           checkedModel(options, requests, problems),
           pipeline,
           Hooks.layer(options.hooks ?? {}),
@@ -196,7 +210,8 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
       requests: Effect.sync(() => [...requests]),
       journal,
       settings: Context.get(context, Settings.Settings),
-      sessions: Context.get(context, Sessions.Sessions)
+      sessions: Context.get(context, Sessions.Sessions),
+      unsafeState: () => opened?.unsafeState()
     }
   })
 
