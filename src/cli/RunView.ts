@@ -89,9 +89,6 @@ export const show = (view: View, item: FeedItem): Shown => {
   }
 }
 
-/** Whether there is something to wait for that live lines tell of. */
-export const isWaiting = (view: View): boolean => view.running.size > 0 || view.asking !== undefined
-
 /** A line for each running call, or for the model that is asked, as it is drawn over and over: at most `rows` lines of `columns` columns. */
 export const liveLines = (
   view: View,

@@ -192,7 +192,3 @@ export const sources = (seqs: ReadonlyArray<number>): Sources => {
   if (first === undefined || last === undefined || seqs.length < 3 || last - first !== seqs.length - 1) return seqs
   return { from: first, to: last }
 }
-
-/** Every seq that a citation names, in order. */
-export const sourceSeqs = (cited: Sources): ReadonlyArray<number> =>
-  "from" in cited ? Array.from({ length: cited.to - cited.from + 1 }, (_, i) => cited.from + i) : cited

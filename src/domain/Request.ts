@@ -59,8 +59,6 @@ export interface GuardMemory {
   readonly digests: ReadonlyArray<Digest>
 }
 
-export const emptyGuardMemory: GuardMemory = { messages: [], digests: [] }
-
 /**
  * The digest of a request's messages, hashing only those that are not the very same objects as those known.
  * Messages are frozen, so the same object is the same message.

@@ -59,7 +59,6 @@ export const read = Tool.make("read", {
 })
   .annotate(Tool.Readonly, true)
   .annotate(Tool.Idempotent, true)
-  .annotate(Tool.Destructive, false)
 
 /** Creates a text file or replaces one whole. */
 export const write = Tool.make("write", {

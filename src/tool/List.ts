@@ -35,7 +35,6 @@ export const tool = Tool.make("list", {
 })
   .annotate(Tool.Readonly, true)
   .annotate(Tool.Idempotent, true)
-  .annotate(Tool.Destructive, false)
 
 /** Lists the folders of the workspace. */
 export const layer = Toolkit.make(tool).toLayer(

@@ -48,7 +48,6 @@ export const tool = Tool.make("search", {
 })
   .annotate(Tool.Readonly, true)
   .annotate(Tool.Idempotent, true)
-  .annotate(Tool.Destructive, false)
 
 /** Searches the files of the workspace. */
 export const layer = Toolkit.make(tool).toLayer(

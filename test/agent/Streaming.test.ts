@@ -6,10 +6,11 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import type { ChatChunk } from "../../src/domain/Chunk.ts"
-import { type StoredEvent, type StoredOf, sourceSeqs } from "../../src/domain/Event.ts"
+import type { StoredEvent, StoredOf } from "../../src/domain/Event.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import { lingerMillis } from "../../src/session/Writer.ts"
+import { sourceSeqs } from "../support/Facts.ts"
 import * as World from "../support/World.ts"
 
 const delta = (text: string, index = 0): ChatChunk => ({ type: "text", index, text })

@@ -8,11 +8,12 @@ import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import type { Agent } from "../../src/agent/Agent.ts"
 import { HookFailed } from "../../src/agent/Hooks.ts"
-import { type EventOf, type StoredEvent, type StoredOf, sourceSeqs } from "../../src/domain/Event.ts"
+import type { EventOf, StoredEvent, StoredOf } from "../../src/domain/Event.ts"
 import { MessageId } from "../../src/domain/Ids.ts"
 import { text, type UserMessage } from "../../src/domain/Message.ts"
 import { call, die, fail, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
+import { sourceSeqs } from "../support/Facts.ts"
 import * as World from "../support/World.ts"
 
 const prompt = (agent: Agent, text: string) => Effect.zipRight(agent.followup(text), agent.idle)

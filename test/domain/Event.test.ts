@@ -2,10 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as fc from "effect/FastCheck"
 import * as Schema from "effect/Schema"
-import { isAppendable, knownTypes, SessionEvent, sourceSeqs, sources } from "../../src/domain/Event.ts"
+import { isAppendable, knownTypes, SessionEvent, sources } from "../../src/domain/Event.ts"
 import { CallId, callId, SessionId } from "../../src/domain/Ids.ts"
 import { canonical, snapshot, wellFormedValue } from "../../src/internal/Json.ts"
-import { answer, block, chunk, header, partial, turnStart } from "../support/Facts.ts"
+import { answer, block, chunk, header, partial, sourceSeqs, turnStart } from "../support/Facts.ts"
 import { logsOf } from "../support/Logs.ts"
 
 describe("citations", () => {

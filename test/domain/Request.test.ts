@@ -4,8 +4,9 @@ import * as Answer from "../../src/domain/Answer.ts"
 import type { RunChunk } from "../../src/domain/Chunk.ts"
 import { MessageId } from "../../src/domain/Ids.ts"
 import { type Message, text, toolCalls } from "../../src/domain/Message.ts"
-import { emptyGuardMemory, guardDigest } from "../../src/domain/Request.ts"
+import { guardDigest } from "../../src/domain/Request.ts"
 import * as RequestRules from "../../src/domain/RequestRules.ts"
+import { emptyGuardMemory } from "../support/Facts.ts"
 
 describe("the request check", () => {
   it("W04: looks at a message once, when it is new, however many requests carry it", () => {

@@ -4,7 +4,7 @@ import * as fc from "effect/FastCheck"
 import type { SessionEvent, StoredEvent } from "../../src/domain/Event.ts"
 import { type AssistantBlock, type Message, text, toolCalls } from "../../src/domain/Message.ts"
 import * as Repair from "../../src/domain/Repair.ts"
-import { canonicalRequest, emptyGuardMemory, guardDigest } from "../../src/domain/Request.ts"
+import { canonicalRequest, guardDigest } from "../../src/domain/Request.ts"
 import * as RequestRules from "../../src/domain/RequestRules.ts"
 import * as SessionState from "../../src/domain/SessionState.ts"
 import { neverStarted, outcomeUnknown } from "../../src/domain/Transcript.ts"
@@ -12,6 +12,7 @@ import {
   answer,
   block,
   call,
+  emptyGuardMemory,
   followedBy,
   header,
   input,

@@ -7,12 +7,13 @@ import type {
   EventOf,
   InboxTarget,
   SessionEvent,
+  Sources,
   StoredEvent,
   ToolOutcome
 } from "../../src/domain/Event.ts"
 import { answerId, callId, MessageId } from "../../src/domain/Ids.ts"
 import { type AssistantBlock, type ToolCallBlock, text, type UserMessage } from "../../src/domain/Message.ts"
-import type { ToolSpec } from "../../src/domain/Request.ts"
+import type { GuardMemory, ToolSpec } from "../../src/domain/Request.ts"
 import * as SessionState from "../../src/domain/SessionState.ts"
 import type { TurnEnding } from "../../src/domain/TurnEnding.ts"
 
@@ -189,3 +190,10 @@ export const result = (at: Place, told: ToolOutcome, cites: ReadonlyArray<number
     ...(cites.length === 0 ? {} : { sourceEventSeqs: cites })
   }
 }
+
+/** Every seq that a citation names, in order. */
+export const sourceSeqs = (cited: Sources): ReadonlyArray<number> =>
+  "from" in cited ? Array.from({ length: cited.to - cited.from + 1 }, (_, i) => cited.from + i) : cited
+
+/** What a guard knows that has seen no message yet. */
+export const emptyGuardMemory: GuardMemory = { messages: [], digests: [] }
