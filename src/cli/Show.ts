@@ -37,20 +37,17 @@ const print = Effect.fnUntraced(function* (id: SessionId) {
   const stdio = yield* Stdio
   const record = yield* journal.find(id)
   yield* stdio.out(TranscriptView.heading(record))
-  const last = yield* Stream.runFoldEffect(
-    Stream.chunks(Pages.events(journal, id, { from: 0, head: record.head })),
-    TranscriptView.start(record.header.seedLength),
-    (before, events) => {
-      let reading = before
-      let text = ""
-      for (const event of events) {
-        const [next, more] = TranscriptView.read(reading, event)
-        reading = next
-        text += more
-      }
-      return Effect.as(text === "" ? Effect.void : stdio.out(text), reading)
+  let last = TranscriptView.start(record.header.seedLength)
+  const events = Stream.chunks(Pages.events(journal, id, { from: 0, head: record.head }))
+  yield* Stream.runForEach(events, (page) => {
+    let text = ""
+    for (const event of page) {
+      const [next, more] = TranscriptView.read(last, event)
+      last = next
+      text += more
     }
-  )
+    return text === "" ? Effect.void : stdio.out(text)
+  }).pipe(Effect.tapError(() => stdio.out(TranscriptView.unanswered(last))))
   const owner = Option.map(record.owner, ({ host, pid }) => `process ${pid} of ${host}`)
   yield* stdio.out(TranscriptView.footing(last, Option.getOrUndefined(owner)))
 })

@@ -101,12 +101,16 @@ export const heading = ({ header, head, summary }: SessionRecord): string => {
   return `session ${header.id}${title}\n${about} in ${flattened(header.cwd)}\n`
 }
 
+/** The calls that were read and whose results were not: all that is left to show where the log can be read no further. */
+export const unanswered = (last: Reading): string =>
+  [...last.calls.values()].map((call) => `  no result yet: ${call.line}\n`).join("")
+
 /** What stands below the transcript: a turn that is open, and what waits. `owner` is whoever is recorded. */
 export const footing = (last: Reading, owner: string | undefined): string => {
   const waiting = Inbox.pending(last.inbox)
   const who = owner === undefined ? "no owner is recorded: it was interrupted" : `it runs in ${owner}, or that died`
   const open = last.openTurn === undefined ? "" : `\n-- turn ${last.openTurn} is open; ${who}\n`
-  const calls = [...last.calls.values()].map((call) => `  no result yet: ${call.line}\n`).join("")
+  const calls = unanswered(last)
   if (waiting.length === 0) return open + calls
   const lines = waiting.map((message) => `  ${speaker(message)}: ${brief(textOf(message), 90)}\n`)
   return `${open}${calls}\n${count(waiting.length, "message")} waiting:\n${lines.join("")}`

@@ -81,7 +81,8 @@ export const advice = (sessionId: SessionId, verdict: Verdict): string | undefin
     case "Dropped":
       return `session ${sessionId}: the prompt was not run, and was taken back. To send another one: ${next}`
     case "Unended":
-      return `session ${sessionId}: turn ${verdict.turn} has no end in the journal. What was stored is kept. To go on: ${next}`
+      // what is kept depends on why the journal took no more, and was said with that
+      return `session ${sessionId}: turn ${verdict.turn} has no end in the journal. Once that is mended, go on with: ${next}`
     case "Ended":
       if (verdict.ending.kind !== "completed")
         return `session ${sessionId}: what turn ${verdict.turn} did until then is kept. To go on: ${next}`

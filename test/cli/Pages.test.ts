@@ -12,6 +12,9 @@ import { JournalCorrupt } from "../../src/domain/Errors.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import {
+  answer,
+  block,
+  call,
   chunk,
   followedBy,
   header,
@@ -19,6 +22,8 @@ import {
   inserted,
   type Log,
   logOf,
+  outcome,
+  result,
   said,
   stateOf,
   stepStart,
@@ -125,6 +130,30 @@ describe("a log that is damaged somewhere", () => {
         }
       })
     )
+})
+
+describe("show of a log that is damaged somewhere", () => {
+  it.scoped("shows the calls that stand before it, whose results are gone", () =>
+    Effect.gen(function* () {
+      const at = [1, 1, 0] as const
+      const log = followedBy(
+        logOf(turnStart(1), stepStart(1, 1), input(said("p", "go")), header()),
+        answer(1, 1, [block(...at)]),
+        call(at, "bash", '{"command":"ls"}'),
+        result(at, outcome("gone"))
+      )
+      const journal = yield* Inside.journalOf({ s: log })
+      const damage = new JournalCorrupt({ file: "memory", sessionId: id, detail: "it rots", cause: undefined })
+      const rotten: Inside.Services["journal"] = {
+        ...journal,
+        read: (session, range) => (range.from + range.limit > 6 ? Effect.fail(damage) : journal.read(session, range))
+      }
+      const { code, stderr, stdout } = yield* Inside.run({ journal: rotten }, "show", "s")
+      assert.match(stdout, /no result yet: bash ls\n$/)
+      assert.include(stderr, "it rots")
+      assert.strictEqual(code, 1)
+    })
+  )
 })
 
 describe("daybook sessions", () => {
