@@ -57,14 +57,9 @@ const turn = (scripts: ReadonlyArray<ScriptedModel.Script>) =>
     const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
     const tools = Tools.merge(BuiltIn.layer, own)
     const layer = Agents.layer.pipe(
-      Layer.provide([
-        Sessions.layer,
-        ScriptedModel.layer(scripts),
-        Settings.layer,
-        Layer.provideMerge(Pipeline.layer, tools)
-      ]),
+      Layer.provide([Sessions.layer, ScriptedModel.layer(scripts), Layer.provideMerge(Pipeline.layer, tools)]),
       Layer.provideMerge(Journal.layerSqlite({ filename: `${folder}/memory.db` })),
-      Layer.provide([Repair.layer, Reaper.layerNone, Outputs.layer(".daybook/outputs")]),
+      Layer.provide([Settings.layer, Repair.layer, Reaper.layerNone, Outputs.layer(".daybook/outputs")]),
       Layer.provide(Workspace.layer(folder, { reserved: ["memory.db"] }))
     )
     const run = Effect.gen(function* () {

@@ -60,14 +60,9 @@ const rest = Effect.gen(function* () {
 
 const layer = (folder: string, db: string) =>
   Agents.layer.pipe(
-    Layer.provide([
-      Sessions.layer,
-      OfflineModel.layer,
-      Settings.layer,
-      Layer.provideMerge(Pipeline.layer, BuiltIn.layer)
-    ]),
+    Layer.provide([Sessions.layer, OfflineModel.layer, Layer.provideMerge(Pipeline.layer, BuiltIn.layer)]),
     Layer.provideMerge(Journal.layerSqlite({ filename: db })),
-    Layer.provide([Repair.layer, Reaper.layerNone, Workspace.layer(folder)])
+    Layer.provide([Settings.layer, Repair.layer, Reaper.layerNone, Workspace.layer(folder)])
   )
 
 const tour = Effect.gen(function* () {

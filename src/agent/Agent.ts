@@ -26,7 +26,7 @@ import { text, type UserMessage } from "../domain/Message.ts"
 import type { FeedItem, Status } from "../domain/Notice.ts"
 import type { CancelCause, TurnEnding } from "../domain/TurnEnding.ts"
 import { wellFormed } from "../internal/Json.ts"
-import type * as LiveTurn from "./LiveTurn.ts"
+import * as LiveTurn from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
 import * as Machine from "./Machine.ts"
 import * as Turn from "./Turn.ts"
@@ -126,22 +126,29 @@ const sender = (machine: Machine.Machine, name: keyof typeof Machine.kinds) =>
   })
 
 const canceller = (machine: Machine.Machine) => {
-  const durably = Effect.isSuccess(machine.session.barrier)
+  const { session } = machine
+  /** Whether what was in the log at a head is durable, once that is known. One that was given back since kept all of it. */
+  const durably = (head: number) =>
+    Effect.map(
+      Effect.isSuccess(session.barrier),
+      (isDurable) => isDurable || (machine.phase._tag !== "Broken" && session.unsafeState().head >= head)
+    )
   return Effect.fn("Agent.cancel")(function* (
     cause: CancelCause,
     options: { readonly keepInbox?: boolean } = {}
   ): Effect.fn.Return<Cancelled> {
     const { dropped, live, meant } = Machine.cancel(machine, cause, options.keepInbox === true)
+    const { head } = session.unsafeState()
     if (live === undefined) {
-      const durable = machine.phase._tag === "Disposed" || (yield* durably)
+      const durable = yield* durably(head)
       return { _tag: "Idle", dropped, durable }
     }
     const { turn } = live
     if (yield* isInside(live)) return { _tag: "Recorded", turn, dropped }
     const ended = yield* Deferred.await(live.ended)
-    const durable = ended.durable && (yield* durably)
+    const durable = ended.durable && (yield* durably(head))
     if (!meant) return { _tag: "Idle", dropped, durable }
-    return { _tag: "Settled", turn, ending: ended.ending, cause: live.cause ?? cause, dropped, durable }
+    return { _tag: "Settled", turn, ending: ended.ending, cause: LiveTurn.causeOf(live) ?? cause, dropped, durable }
   })
 }
 

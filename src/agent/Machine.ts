@@ -14,6 +14,7 @@ import type * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as HashSet from "effect/HashSet"
 import * as Option from "effect/Option"
+import { running } from "../domain/Brackets.ts"
 import { AgentDisposed, InvalidMessage, type SessionBroken } from "../domain/Errors.ts"
 import type { InboxTarget, SessionEvent } from "../domain/Event.ts"
 import { isReserved, type MessageId } from "../domain/Ids.ts"
@@ -85,7 +86,12 @@ export const status = (machine: Machine): Status => {
     case "Idle":
       return { _tag: "Idle", parked: inbox(machine)["next-turn"].length }
     case "Running":
-      return { _tag: "Running", turn: phase.live.turn, cancelled: phase.live.cause !== undefined }
+      return {
+        _tag: "Running",
+        turn: phase.live.turn,
+        cancelled: LiveTurn.causeOf(phase.live) !== undefined,
+        calls: running(machine.session.unsafeState().brackets)
+      }
     case "Broken":
       return { _tag: "Broken" }
     case "Disposed":
@@ -162,7 +168,9 @@ export const drop = (machine: Machine, isMeant: (message: UserMessage) => boolea
 }
 
 const cancelLive = (machine: Machine, live: LiveTurn.LiveTurn, cause: CancelCause): void => {
-  if (LiveTurn.cancel(live, cause)) machine.session.unsafeNotify({ type: "cancel", turn: live.turn, cause })
+  if (!LiveTurn.cancel(live, cause)) return
+  machine.session.unsafeNotify({ type: "cancel", turn: live.turn, cause })
+  machine.session.unsafeNotify({ type: "status", status: status(machine) })
 }
 
 /** What a cancel met, and the messages that it dropped. */
@@ -177,7 +185,7 @@ export interface Cancelling {
 /** Interrupts the running turn before anything else, drops what waits, and lets nothing follow by itself (R11). */
 export const cancel = (machine: Machine, cause: CancelCause, keepInbox: boolean): Cancelling => {
   const live = machine.phase._tag === "Running" ? machine.phase.live : undefined
-  const meant = live !== undefined && live.ending === undefined
+  const meant = live !== undefined && live.stage._tag !== "Decided"
   if (live !== undefined) cancelLive(machine, live, cause)
   const dropped = keepInbox ? [] : drop(machine, () => true)
   follow(machine, "park")
@@ -197,7 +205,7 @@ export const dispose = (machine: Machine): Option.Option<Running> => {
 
 /** The moment from which a cancel changes nothing about the turn. After an error prompts are parked (R9). */
 export const decided = (machine: Machine, live: LiveTurn.LiveTurn, ending: TurnEnding): void => {
-  live.ending = ending
+  LiveTurn.decide(live, ending)
   if (ending.kind !== "error") return
   machine.session.unsafeNotify({ type: "error", turn: live.turn, failure: ending.error })
   follow(machine, "park")
@@ -219,7 +227,8 @@ const settle = (machine: Machine): void => {
 
 /** A turn is over and its fiber gone: whoever waits for it is answered, and what follows begins. */
 export const finish = (machine: Machine, live: LiveTurn.LiveTurn, exit: Exit.Exit<TurnEnding, SessionBroken>): void => {
-  const of = { turn: live.turn, ...(live.cause === undefined ? {} : { cause: live.cause }) }
+  const cause = LiveTurn.causeOf(live)
+  const of = { turn: live.turn, ...(cause === undefined ? {} : { cause }) }
   if (Exit.isSuccess(exit)) {
     const ended: LiveTurn.Ended = { ...of, ending: exit.value, durable: true }
     machine.last = Option.some(ended)
@@ -229,7 +238,10 @@ export const finish = (machine: Machine, live: LiveTurn.LiveTurn, exit: Exit.Exi
     return
   }
   const error = machine.session.unsafeBreak(Cause.squash(exit.cause))
-  const ending: TurnEnding = live.ending ?? { kind: "error", error: { message: error.message, code: "UNKNOWN" } }
+  const ending: TurnEnding =
+    live.stage._tag === "Decided"
+      ? live.stage.ending
+      : { kind: "error", error: { message: error.message, code: "UNKNOWN" } }
   const ended: LiveTurn.Ended = { ...of, ending, durable: false }
   machine.last = Option.some(ended)
   become(machine, { _tag: "Broken", error })
@@ -249,6 +261,6 @@ export const attach = (
 /** A write failed: whatever runs is interrupted, and its end then finds the session broken. */
 export const broken = (machine: Machine, error: SessionBroken): void => {
   const { phase } = machine
-  if (phase._tag === "Running") phase.live.fiber?.unsafeInterruptAsFork(FiberId.none)
+  if (phase._tag === "Running") LiveTurn.interrupt(phase.live)
   else if (phase._tag === "Idle") become(machine, { _tag: "Broken", error })
 }

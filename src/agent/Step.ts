@@ -25,8 +25,8 @@ import * as Retry from "../model/Retry.ts"
 import type * as Session from "../session/Session.ts"
 import * as Scheduler from "../tool/Scheduler.ts"
 import * as Attempt from "./Attempt.ts"
-import type { HookFailed, Place } from "./Hooks.ts"
-import type { LiveTurn } from "./LiveTurn.ts"
+import { HookFailed, type Place } from "./Hooks.ts"
+import * as LiveTurn from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
 import type { PromptConflict } from "./SystemPrompt.ts"
 
@@ -50,19 +50,21 @@ const ids = (messages: ReadonlyArray<UserMessage>): ReadonlySet<MessageId> =>
   new Set(messages.map((message) => message.id))
 
 /**
- * Takes what was offered and still waits out of the inbox, and appends what follows from that, as one. Whoever watches is
- * told what was claimed once it is in the log.
+ * Takes what was offered and still waits out of the inbox, and appends what follows from that, as one; nothing at all where
+ * that is undefined. Whoever watches is told what was claimed once it is in the log.
  */
 export const claim = (
   session: Session.Session,
   turn: number,
   offered: ReadonlyArray<UserMessage>,
-  more: (state: SessionState.SessionState) => ReadonlyArray<SessionEvent> = () => []
+  more: (state: SessionState.SessionState) => ReadonlyArray<SessionEvent> | undefined = () => []
 ): Effect.Effect<void, SessionBroken> => {
   let claimed: ReadonlyArray<MessageId> = []
   const append = session.append((state) => {
+    const following = more(state)
+    if (following === undefined) return []
     claimed = offered.flatMap(({ id }) => (Inbox.isPending(state.inbox, id) ? [id] : []))
-    return [...Inbox.removed(state.inbox, new Set(claimed)), ...more(state)]
+    return [...Inbox.removed(state.inbox, new Set(claimed)), ...following]
   })
   return Effect.map(append, () => {
     if (claimed.length > 0) session.unsafeNotify({ type: "claimed", turn, ids: claimed })
@@ -70,7 +72,7 @@ export const claim = (
 }
 
 /** What enters of a batch: not what is blank, nor an offered message that was removed meanwhile. */
-export const stillWanted = (
+const stillWanted = (
   state: SessionState.SessionState,
   offered: ReadonlyArray<UserMessage>,
   entering: ReadonlyArray<UserMessage>
@@ -80,7 +82,7 @@ export const stillWanted = (
 }
 
 /** A message of the batch that has entered before, or stands in it twice: no request may carry it again. */
-export const repeated = (
+const repeated = (
   state: SessionState.SessionState,
   offered: ReadonlyArray<UserMessage>,
   entering: ReadonlyArray<UserMessage>
@@ -92,6 +94,41 @@ export const repeated = (
       (HashSet.has(state.accepted, id) && !fresh.has(id)) ||
       entering.findIndex((other) => other.id === id) !== index
   )
+}
+
+/** What a step takes in: what it was offered, and what of that, or else, a hook lets enter. */
+export interface Input {
+  readonly offered: ReadonlyArray<UserMessage>
+  readonly entering: ReadonlyArray<UserMessage>
+}
+
+/**
+ * Claims what was offered, and opens the step with what enters. Which of that is still wanted is seen in the same moment:
+ * where nothing is, and `toolsRan` gives no other reason for a step, the claim stands alone and this is false (A05). Fails,
+ * and claims nothing, where a message would enter twice.
+ */
+export const enter = (
+  session: Session.Session,
+  at: { readonly turn: number; readonly step: number },
+  { entering, offered }: Input,
+  toolsRan: boolean
+): Effect.Effect<boolean, HookFailed | SessionBroken> => {
+  let again: UserMessage | undefined
+  let opens = false
+  const opening = (state: SessionState.SessionState): ReadonlyArray<SessionEvent> | undefined => {
+    const wanted = stillWanted(state, offered, entering)
+    again = repeated(state, offered, wanted)
+    if (again !== undefined) return undefined
+    opens = wanted.length > 0 || toolsRan
+    if (!opens) return []
+    const messages = wanted.map((data): SessionEvent => ({ type: "user/message", data }))
+    return [{ type: "step/start", data: at }, ...messages]
+  }
+  return Effect.flatMap(claim(session, at.turn, offered, opening), () => {
+    if (again === undefined) return Effect.succeed(opens)
+    const detail = `it entered the message ${again.id} a second time`
+    return Effect.fail(new HookFailed({ sessionId: session.id, hook: "pre-step", detail }))
+  })
 }
 
 /** The config to start from: what this agent's last request had, else its options, else what the restored log had (P07). */
@@ -148,7 +185,12 @@ const decide = (loop: Loop, place: Place, error: ChatError, attempt: number) =>
   })
 
 /** Asks the model until it answers or gives up, each time once all before it is durable (R3). The answer is in the log on return. */
-const ask = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn, place: Place, request: Request.ChatRequest) {
+const ask = Effect.fnUntraced(function* (
+  loop: Loop,
+  live: LiveTurn.LiveTurn,
+  place: Place,
+  request: Request.ChatRequest
+) {
   const { turn, step } = place
   const { model, provider } = request.config
   for (let tries = 1; ; tries++) {
@@ -182,30 +224,19 @@ const ask = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn, place: Plac
   }
 })
 
-const traced = <A, E>(step: Effect.Effect<A, E>, loop: Loop, live: LiveTurn, input: { readonly step: number }) =>
-  quiet("Agent.step", { sessionId: loop.session.id, turn: live.turn, step: input.step })(step)
+const traced = <A, E>(effect: Effect.Effect<A, E>, loop: Loop, live: LiveTurn.LiveTurn, step: number) =>
+  quiet("Agent.step", { sessionId: loop.session.id, turn: live.turn, step })(effect)
 
-/**
- * Runs one step with this input, which `offered` is claimed for. On return the step is closed; on failure or interruption
- * it is left as far as it came.
- */
+/** Runs the step that was entered. On return it is closed; on failure or interruption it is left as far as it came. */
 export const run = Effect.fnUntraced(function* (
   loop: Loop,
-  live: LiveTurn,
-  input: {
-    readonly step: number
-    readonly offered: ReadonlyArray<UserMessage>
-    readonly entering: ReadonlyArray<UserMessage>
-  },
+  live: LiveTurn.LiveTurn,
+  step: number,
   system: string
 ): Effect.fn.Return<StepResult, StepError> {
   const { session } = loop
-  const at = { turn: live.turn, step: input.step }
+  const at = { turn: live.turn, step }
   const place: Place = { sessionId: session.id, ...at }
-  yield* claim(session, live.turn, input.offered, (state) => [
-    { type: "step/start", data: at },
-    ...stillWanted(state, input.offered, input.entering).map((data): SessionEvent => ({ type: "user/message", data }))
-  ])
   const config = yield* Effect.flatMap(loop.hooks.request(place, baseConfig(loop)), route)
   const header: Header = { config, system, tools: loop.tools.specs }
   yield* session.append((state) => headerEvents(state, session.loadedHead, header))
@@ -213,7 +244,7 @@ export const run = Effect.fnUntraced(function* (
   yield* ask(loop, live, place, request)
   const answer = session.unsafeState().brackets.open?.step?.answer
   const toolsRan = answer !== undefined && toolCalls(answer).length > 0
-  const concluded = toolsRan ? yield* Scheduler.run(loop, at, () => live.cause !== undefined) : false
+  const concluded = toolsRan ? yield* Scheduler.run(loop, at, () => LiveTurn.causeOf(live) !== undefined) : false
   yield* session.append(() => [{ type: "step/end", data: at }])
   return { toolsRan, concluded }
 }, traced)

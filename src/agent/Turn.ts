@@ -19,8 +19,7 @@ import type { SessionState } from "../domain/SessionState.ts"
 import type { Failure, TurnEnding } from "../domain/TurnEnding.ts"
 import { ChatError, toFailure } from "../model/ChatModel.ts"
 import * as Attempt from "./Attempt.ts"
-import { HookFailed } from "./Hooks.ts"
-import type { LiveTurn } from "./LiveTurn.ts"
+import * as LiveTurn from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
 import * as Step from "./Step.ts"
 import * as SystemPrompt from "./SystemPrompt.ts"
@@ -35,7 +34,7 @@ const end = (ending: TurnEnding): Next => ({ _tag: "End", ending })
 /** Offers what waits to the pre-step hook, and runs a step if there is reason for one. */
 const nextStep = Effect.fnUntraced(function* (
   loop: Loop,
-  live: LiveTurn,
+  live: LiveTurn.LiveTurn,
   step: number,
   toolsRan: boolean
 ): Effect.fn.Return<Next, Step.StepError> {
@@ -48,23 +47,18 @@ const nextStep = Effect.fnUntraced(function* (
     yield* Step.claim(session, live.turn, offered)
     return end({ kind: "blocked", message: decision.message })
   }
-  const entering = Step.stillWanted(session.unsafeState(), offered, decision.messages)
-  const again = Step.repeated(session.unsafeState(), offered, entering)
-  if (again !== undefined) {
-    const detail = `it entered the message ${again.id} a second time`
-    return yield* new HookFailed({ sessionId: session.id, hook: "pre-step", detail })
-  }
-  if (entering.length === 0 && !toolsRan) {
-    yield* Step.claim(session, live.turn, offered)
-    return end({ kind: "completed" })
-  }
-  return { _tag: "Step", ran: yield* Step.run(loop, live, { step, offered, entering }, system) }
+  const input = { offered, entering: decision.messages }
+  const entered = yield* Step.enter(session, { turn: live.turn, step }, input, toolsRan)
+  return entered ? { _tag: "Step", ran: yield* Step.run(loop, live, step, system) } : end({ kind: "completed" })
 })
 
 const nothingRan: Step.StepResult = { toolsRan: false, concluded: false }
 
 /** The body of a turn: steps while there is reason for one, then the stopping hook, which may give another. */
-const body = Effect.fnUntraced(function* (loop: Loop, live: LiveTurn): Effect.fn.Return<TurnEnding, Step.StepError> {
+const body = Effect.fnUntraced(function* (
+  loop: Loop,
+  live: LiveTurn.LiveTurn
+): Effect.fn.Return<TurnEnding, Step.StepError> {
   const { session } = loop
   const inputWaits = () => session.unsafeState().inbox["next-step"].length > 0
   let ran = nothingRan
@@ -84,7 +78,11 @@ const flatten = (error: unknown): string => {
   return error.cause === undefined ? error.message : `${error.message}: ${flatten(error.cause)}`
 }
 
+/** No cancel was recorded, so nobody asked for it: a hook that interrupts itself, for one. */
+const interruptedInside: Failure = { message: "it was interrupted from inside: nobody cancelled it", code: "UNKNOWN" }
+
 const failureOf = (cause: Cause.Cause<Step.StepError>): Failure => {
+  if (Cause.isInterruptedOnly(cause)) return interruptedInside
   const error = Option.getOrElse(Cause.failureOption(cause), () => Cause.squash(cause))
   if (error instanceof ChatError) return toFailure(error)
   const code = Predicate.hasProperty(error, "code") && typeof error.code === "string" ? error.code : "UNKNOWN"
@@ -101,15 +99,19 @@ const brokeOff = (state: SessionState, exit: Exit.Exit<TurnEnding, Step.StepErro
  * How the turn ends. A cancel that was recorded before this moment wins over whatever else happened (C12, C16), but a fault
  * that leaves a call open stays one (R6, law 6).
  */
-const endingOf = (live: LiveTurn, state: SessionState, exit: Exit.Exit<TurnEnding, Step.StepError>): TurnEnding => {
-  if (live.cause !== undefined && !brokeOff(state, exit)) return { kind: "aborted" }
+const endingOf = (
+  live: LiveTurn.LiveTurn,
+  state: SessionState,
+  exit: Exit.Exit<TurnEnding, Step.StepError>
+): TurnEnding => {
+  if (LiveTurn.causeOf(live) !== undefined && !brokeOff(state, exit)) return { kind: "aborted" }
   if (Exit.isFailure(exit)) return { kind: "error", error: failureOf(exit.cause) }
   const cut = state.brackets.open?.cut === true
   return cut && exit.value.kind === "completed" ? { kind: "max-tokens" } : exit.value
 }
 
 /** What an aborted turn still owes: what streamed so far, and a result for each call (R4). A fault owes settled results only (R6). */
-const owed = (live: LiveTurn, state: SessionState, ending: TurnEnding): ReadonlyArray<SessionEvent> => {
+const owed = (live: LiveTurn.LiveTurn, state: SessionState, ending: TurnEnding): ReadonlyArray<SessionEvent> => {
   if (ending.kind !== "aborted")
     return [
       ...(live.attempt === undefined ? [] : Attempt.failed(live.attempt)),
@@ -122,7 +124,7 @@ const owed = (live: LiveTurn, state: SessionState, ending: TurnEnding): Readonly
 }
 
 const closing =
-  (live: LiveTurn, ending: TurnEnding) =>
+  (live: LiveTurn.LiveTurn, ending: TurnEnding) =>
   (state: SessionState): ReadonlyArray<SessionEvent> => {
     const step = state.brackets.open?.step
     return [
@@ -136,7 +138,7 @@ const closing =
     ]
   }
 
-const traced = <A, E>(turn: Effect.Effect<A, E>, { session }: Loop, live: LiveTurn): Effect.Effect<A, E> =>
+const traced = <A, E>(turn: Effect.Effect<A, E>, { session }: Loop, live: LiveTurn.LiveTurn): Effect.Effect<A, E> =>
   Effect.withSpan(turn, "Agent.turn", { root: true, attributes: { sessionId: session.id, turn: live.turn } })
 
 /**
@@ -146,7 +148,7 @@ const traced = <A, E>(turn: Effect.Effect<A, E>, { session }: Loop, live: LiveTu
  */
 export const run = Effect.fnUntraced(function* (
   loop: Loop,
-  live: LiveTurn,
+  live: LiveTurn.LiveTurn,
   restore: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>,
   decided: (ending: TurnEnding) => void
 ): Effect.fn.Return<TurnEnding, SessionBroken> {

@@ -9,12 +9,13 @@ import * as List from "effect/List"
 import type { ApprovalDecision, StoredEvent, StoredOf, ToolOutcome } from "./Event.ts"
 import { type CallId, callId } from "./Ids.ts"
 import { type AssistantMessage, type ToolCallBlock, type ToolMessage, toolCalls, type UserMessage } from "./Message.ts"
+import type { RunningCall } from "./Notice.ts"
 
 /** One call of the open step's answer, and what the log knows of it. */
 export interface Call {
   readonly block: ToolCallBlock
-  /** The seq of its `tool/call`, once there is one. */
-  readonly started?: number
+  /** Seq and time of its `tool/call`, once there is one. */
+  readonly started?: { readonly seq: number; readonly time: number }
   readonly approval?: "asked" | ApprovalDecision
   readonly processes: ReadonlyArray<StoredOf<"tool/process">["data"]>
   readonly settled?: { readonly seq: number; readonly outcome: ToolOutcome }
@@ -56,6 +57,12 @@ export const isUnanswered = (call: Call): boolean => call.result === undefined
 /** The calls of the open step that still lack a result, in model order. */
 export const unanswered = (brackets: Brackets): ReadonlyArray<Call> =>
   brackets.open?.step?.calls.filter(isUnanswered) ?? []
+
+/** The calls of the open step whose body may run. */
+export const running = (brackets: Brackets): ReadonlyArray<RunningCall> =>
+  unanswered(brackets).flatMap(({ block: { callId, name }, settled, started }) =>
+    started === undefined || settled !== undefined ? [] : [{ callId, name, since: started.time }]
+  )
 
 type Advance = Either.Either<Brackets, string>
 
@@ -188,7 +195,7 @@ export const advance = (brackets: Brackets, event: StoredEvent): Advance => {
       return openCall(brackets, event.data, (call) =>
         call.started !== undefined || call.result !== undefined
           ? Either.left(`call ${call.block.callId} was started before`)
-          : Either.right({ ...call, started: event.seq })
+          : Either.right({ ...call, started: { seq: event.seq, time: event.time } })
       )
     case "tool/process":
       return openCall(brackets, event.data, (call) =>

@@ -6,10 +6,23 @@ import type { StoredEvent } from "./Event.ts"
 import type { CallId, MessageId } from "./Ids.ts"
 import type { CancelCause, Failure, TurnEnding } from "./TurnEnding.ts"
 
-/** What an agent does now. A turn that is being cancelled still runs until it has settled. */
+/** A call whose body may run. */
+export interface RunningCall {
+  readonly callId: CallId
+  readonly name: string
+  /** The time of its `tool/call`, in Unix milliseconds. */
+  readonly since: number
+}
+
+/** What an agent does now. A turn that is being cancelled runs until it has settled, and `calls` hold it (R12). */
 export type Status =
   | { readonly _tag: "Idle"; readonly parked: number }
-  | { readonly _tag: "Running"; readonly turn: number; readonly cancelled: boolean }
+  | {
+      readonly _tag: "Running"
+      readonly turn: number
+      readonly cancelled: boolean
+      readonly calls: ReadonlyArray<RunningCall>
+    }
   | { readonly _tag: "Broken" }
   | { readonly _tag: "Disposed" }
 

@@ -61,7 +61,7 @@ export const answerCalls = (
   for (const call of step.calls.filter(Brackets.isUnanswered)) {
     const outcome = outcomeOf(call)
     if (outcome === undefined) break
-    let started = call.started
+    let started = call.started?.seq
     if (started === undefined && options.announce) {
       started = state.head + events.length
       const { arguments: raw, callId, name } = call.block

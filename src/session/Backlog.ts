@@ -24,6 +24,8 @@ export interface Backlog {
   /** What is on its way to the disk, and the state after it. */
   sent: { readonly events: ReadonlyArray<StoredEvent>; readonly state: SessionState }
   waiters: ReadonlyArray<Waiter>
+  /** Why nothing more will be durable, once that is so. */
+  abandoned: SessionBroken | undefined
 }
 
 /** The backlog of a log that is durable up to this state. */
@@ -31,7 +33,8 @@ export const make = (state: SessionState): Backlog => ({
   events: [],
   kept: state,
   sent: { events: [], state },
-  waiters: []
+  waiters: [],
+  abandoned: undefined
 })
 
 /** Adds events that are in the log now. */
@@ -56,9 +59,12 @@ export const stored = (backlog: Backlog): ReadonlyArray<StoredEvent> => {
   return events
 }
 
-/** Returns `head` once everything before it is durable, which it is not yet. */
+/** Returns `head` once everything before it is durable. Fails once nothing more will be. */
 export const wait = (backlog: Backlog, head: number): Effect.Effect<number, SessionBroken> =>
   Effect.suspend(() => {
+    // others may have run since the caller looked: nobody would tell it of what happened by now
+    if (backlog.kept.head >= head) return Effect.succeed(head)
+    if (backlog.abandoned !== undefined) return Effect.fail(backlog.abandoned)
     // completed by the writer, whose fiber outlives it: it belongs to no fiber
     const waiter: Waiter = { head, done: Deferred.unsafeMake(FiberId.none) }
     backlog.waiters = [...backlog.waiters, waiter]
@@ -67,6 +73,7 @@ export const wait = (backlog: Backlog, head: number): Effect.Effect<number, Sess
 
 /** Nothing more will be durable: what waits is dropped, and whoever waits is told. */
 export const abandon = (backlog: Backlog, error: SessionBroken): void => {
+  backlog.abandoned = error
   backlog.events.length = 0
   for (const waiter of backlog.waiters) Deferred.unsafeDone(waiter.done, Effect.fail(error))
   backlog.waiters = []

@@ -35,9 +35,9 @@ export interface Writer {
 /** How long an append may wait for others to share its commit. */
 export const lingerMillis = 2
 
-type Store = (
-  batches: ReadonlyArray<Append>
-) => Effect.Effect<ReadonlyArray<Either.Either<number, SeqConflict | SessionFenced>>, JournalError>
+type Verdicts = ReadonlyArray<Either.Either<number, SeqConflict | SessionFenced>>
+
+type Store = (batches: ReadonlyArray<Append>) => Effect.Effect<Verdicts, JournalError>
 
 interface Turn {
   readonly client: Client
@@ -64,28 +64,32 @@ export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
       return turns
     }
 
-    const settle = (
-      turns: ReadonlyArray<Turn>,
-      exit: Exit.Exit<Effect.Effect.Success<ReturnType<Store>>, JournalError>
-    ) => {
+    const tell = (client: Client, index: number, exit: Exit.Exit<Verdicts, JournalError>) => {
+      if (Exit.isFailure(exit)) return client.failed(Cause.squash(exit.cause))
+      const verdict = exit.value[index]
+      if (verdict === undefined) return client.failed(new Error("the journal gave no verdict on this session"))
+      return Either.match(verdict, { onLeft: client.failed, onRight: client.stored })
+    }
+
+    /** A client that throws breaks, and does not take the writer of all the others with it. */
+    const settle = (turns: ReadonlyArray<Turn>, exit: Exit.Exit<Verdicts, JournalError>) => {
       if (Exit.isSuccess(exit)) Metrics.unsafeAdd(Metrics.commits, 1)
-      for (const [index, { client }] of turns.entries()) {
-        if (Exit.isFailure(exit)) {
-          client.failed(Cause.squash(exit.cause))
-          continue
-        }
-        const verdict = exit.value[index]
-        if (verdict === undefined) client.failed(new Error("the journal gave no verdict on this session"))
-        else Either.match(verdict, { onLeft: client.failed, onRight: client.stored })
-      }
+      return Effect.forEach(
+        turns,
+        ({ client }, index) =>
+          Effect.catchAllDefect(
+            Effect.sync(() => tell(client, index, exit)),
+            (defect) => Effect.sync(() => client.failed(defect))
+          ),
+        { discard: true }
+      )
     }
 
     const commit = Effect.suspend(() => {
       const turns = collect()
       if (turns.length === 0) return Effect.void
-      return Effect.map(Effect.exit(Effect.suspend(() => store(turns.map((turn) => turn.append)))), (exit) =>
-        settle(turns, exit)
-      )
+      const stored = Effect.exit(Effect.suspend(() => store(turns.map((turn) => turn.append))))
+      return Effect.flatMap(stored, (exit) => settle(turns, exit))
     })
 
     yield* Effect.forkScoped(

@@ -28,6 +28,18 @@ export const AgentLoop = section(
   })
 )
 
+/** The longest grace that may be set: who cancels waits for it. */
+export const maxGraceMillis = 10 * 60 * 1000
+
+/** How the processes of tools are ended. */
+export const Processes = section(
+  "processes",
+  Schema.Struct({
+    /** How long they may take to stop once asked to; then they are killed. Read when a command starts. */
+    graceMillis: Schema.optionalWith(Schema.Int.pipe(Schema.between(0, maxGraceMillis)), { default: () => 2000 })
+  })
+)
+
 /** A value was refused; the section is as it was. */
 export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
   section: Schema.String,

@@ -1,8 +1,8 @@
 /**
  * The explorer: runs a program of fibers the same way each time, and lets something happen at any one step of it.
  *
- * - One thread: the fibers that can run take turns in the order in which they became able to, and run until they wait. The
- *   clock stands still while any fiber can run, then jumps to the next timer.
+ * - One thread: the fibers that can run take turns in the order in which they became able to, and run until they wait; or,
+ *   by a seed, in any order, and for any time. The clock stands still while any fiber can run, then jumps to the next timer.
  * - A step is an operation of any fiber. The same program takes the same steps, so what happened at step k happens again.
  * - A program that waits for something outside of it (a file, a socket, a promise) hangs here, and is told to.
  */
@@ -16,6 +16,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scheduler from "effect/Scheduler"
 import * as Supervisor from "effect/Supervisor"
+import { PCGRandom } from "effect/Utils"
 
 /** What a run came to. */
 export interface Outcome<A, E> {
@@ -41,12 +42,20 @@ export interface Controls {
 /** How many steps a run may take before it counts as one that never ends. */
 export const maxSteps = 2_000_000
 
-/** Runs a program to where nothing more can happen. `at` are the steps at which it acts, in ascending order. */
+/** How a program is run. */
+export interface Options {
+  /** The steps at which it acts, in ascending order. */
+  readonly at?: ReadonlyArray<number>
+  /** Who runs next, and for how long, is drawn from this seed; without one, each in turn until it waits. */
+  readonly seed?: number
+}
+
+/** Runs a program to where nothing more can happen. */
 export const run = <A, E>(
   program: (controls: Controls) => Effect.Effect<A, E>,
-  at: ReadonlyArray<number> = []
+  options: Options = {}
 ): Outcome<A, E> => {
-  const world = new World(at)
+  const world = new World(options)
   const main = world.fork(Effect.suspend(() => program(world.controls)))
   world.drain()
   return {
@@ -58,6 +67,9 @@ export const run = <A, E>(
 }
 
 // internal
+
+/** How many steps a fiber runs by a seed until it lets others run, on average. */
+const meanSlice = 32
 
 interface Timer {
   readonly at: number
@@ -73,9 +85,13 @@ class World implements Scheduler.Scheduler {
   private act: (() => void) | undefined
   private readonly tasks: Array<() => void> = []
   private readonly at: Array<number>
+  private readonly dice: PCGRandom | undefined
+  /** One for all: what two fibers draw differs. */
+  private readonly random = Random.make("explorer")
 
-  constructor(at: ReadonlyArray<number>) {
-    this.at = [...at]
+  constructor({ at, seed }: Options) {
+    this.at = [...(at ?? [])]
+    this.dice = seed === undefined ? undefined : new PCGRandom(seed)
   }
 
   readonly controls: Controls = {
@@ -92,14 +108,12 @@ class World implements Scheduler.Scheduler {
 
   shouldYield(): number | false {
     if (++this.total > maxSteps) throw new Error(`the program took more than ${maxSteps} steps`)
-    if (this.act === undefined) return false
-    this.steps++
-    while (this.at[0] === this.steps) {
+    if (this.act !== undefined) this.steps++
+    while (this.act !== undefined && this.at[0] === this.steps) {
       this.at.shift()
-      // it may disarm
-      this.act?.()
+      this.act()
     }
-    return false
+    return this.dice?.integer(meanSlice) === 0 ? 0 : false
   }
 
   scheduleTask(task: () => void): void {
@@ -110,7 +124,7 @@ class World implements Scheduler.Scheduler {
     const inside = effect.pipe(
       Effect.supervised(this.census),
       Effect.withClock(this.clock),
-      Effect.withRandom(Random.make("explorer"))
+      Effect.withRandom(this.random)
     )
     return Effect.runFork(inside, { scheduler: this })
   }
@@ -118,7 +132,7 @@ class World implements Scheduler.Scheduler {
   /** Runs whatever can run, and lets time pass, until nothing is left. */
   drain(): void {
     for (;;) {
-      const task = this.tasks.shift()
+      const [task] = this.tasks.splice(this.dice?.integer(this.tasks.length) ?? 0, 1)
       if (task !== undefined) task()
       else {
         // the earliest, and of those the first that was set

@@ -18,7 +18,7 @@ import { SessionBroken } from "../domain/Errors.ts"
 import { noOutput } from "../domain/Transcript.ts"
 import type { View } from "./Capture.ts"
 import { maxShown } from "./Outputs.ts"
-import { type Ended, Process } from "./Process.ts"
+import { type Ended, type Ending, Process } from "./Process.ts"
 import { SpawnFailed } from "./SpawnFailed.ts"
 import { ToolCall } from "./ToolCall.ts"
 import { Parallel } from "./Tools.ts"
@@ -69,13 +69,13 @@ export const layer = Toolkit.make(tool).toLayer(
           Effect.gen(function* () {
             const call = yield* ToolCall
             const timeout = timeoutMillis === undefined ? defaultTimeout : Duration.millis(timeoutMillis)
-            const { ended, left, output } = yield* processes.spawn({
+            const { ended, ending, output } = yield* processes.spawn({
               program,
               args: ["-c", command],
               cwd: workspace.root,
               timeout
             })
-            yield* call.onAbort(() => rendered([...sections(output()), ...leftMarker(left())]))
+            yield* call.onAbort(() => rendered([...sections(output()), ...endingMarkers(ending(), timeout)]))
             const end = yield* ended
             const shown = sections(output())
             return rendered([...(shown.length === 0 ? [noOutput] : shown), ...endMarkers(end, timeout)])
@@ -111,18 +111,20 @@ const whereabouts = (file: View["file"]): string =>
     })
   })
 
-const leftMarker = (left: ReadonlyArray<number>): ReadonlyArray<string> =>
-  left.length === 0 ? [] : [`[still running, with no right to end them: ${left.join(", ")}]`]
-
 /** What there is to say of an end other than a plain success. */
 const endMarkers = (end: Ended, timeout: Duration.Duration): ReadonlyArray<string> => {
   const several = (count: number) => (count === 1 ? "1 process" : `${count} processes`)
   return [
     ...(end.background === 0 ? [] : [`[${several(end.background)} left in the background, ended with the command]`]),
-    ...leftMarker(end.left),
-    ...(end.searched ? [] : ["[no /proc on this host: processes that left the command's group were not looked for]"]),
-    ...(end.timedOut ? [`[timed out after ${Duration.toMillis(timeout)} ms]`] : []),
+    ...endingMarkers(end, timeout),
     ...Option.match(end.signal, { onNone: () => [], onSome: (signal) => [`[signal ${signal}]`] }),
     ...Option.match(end.code, { onNone: () => [], onSome: (code) => (code === 0 ? [] : [`[exit code ${code}]`]) })
   ]
 }
+
+/** The same of one that was interrupted. */
+const endingMarkers = ({ left, searched, timedOut }: Ending, timeout: Duration.Duration): ReadonlyArray<string> => [
+  ...(left.length === 0 ? [] : [`[still running, with no right to end them: ${left.join(", ")}]`]),
+  ...(searched ? [] : ["[no /proc on this host: processes that left the command's group were not looked for]"]),
+  ...(timedOut ? [`[timed out after ${Duration.toMillis(timeout)} ms]`] : [])
+]

@@ -5,6 +5,7 @@ import * as Toolkit from "@effect/ai/Toolkit"
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import * as Layer from "effect/Layer"
+import type { Settings } from "../settings/Settings.ts"
 import * as Bash from "./Bash.ts"
 import * as Files from "./Files.ts"
 import * as List from "./List.ts"
@@ -22,7 +23,5 @@ export const handlers = Layer.mergeAll(Bash.layer, Files.layer, List.layer, Sear
 )
 
 /** The built-in tools as the registry; `Tools.merge` puts others beside them. */
-export const layer: Layer.Layer<Tools.Tools, never, Workspace | FileSystem.FileSystem | Path.Path> = Layer.provide(
-  Tools.layer(toolkit),
-  handlers
-)
+export const layer: Layer.Layer<Tools.Tools, never, Workspace | Settings | FileSystem.FileSystem | Path.Path> =
+  Layer.provide(Tools.layer(toolkit), handlers)

@@ -172,8 +172,8 @@ const piecesOf = (whole: string): Stream.Stream<Uint8Array> =>
 type Outcome<A> = { readonly done: A } | { readonly failed: ToolOutcome }
 
 /**
- * What an effect came to: failures and defects are described. The interruption of the call is not: it passes, and so does
- * that of an effect that interrupts itself.
+ * What an effect came to: failures and defects are described. The interruption of the call is not: it passes. An effect
+ * that interrupts itself, where nobody cancelled the call, has failed.
  */
 const outcomeOf = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
@@ -183,7 +183,10 @@ const outcomeOf = <A, E, R>(
     if (Exit.isSuccess(exit)) return Effect.succeed({ done: exit.value })
     const { cause } = exit
     return Effect.flatMap(FiberRef.get(FiberRef.interruptedCause), (interruption) => {
-      if (Cause.isInterruptedOnly(cause)) return Effect.failCause(Cause.stripFailures(cause))
+      if (Cause.isInterruptedOnly(cause))
+        return Cause.isEmpty(interruption)
+          ? Effect.succeed({ failed: describe(new Error("it was interrupted from inside: nobody cancelled the call")) })
+          : Effect.failCause(Cause.stripFailures(cause))
       // an interrupted body whose finalizer broke was interrupted all the same
       if (Cause.isInterrupted(cause) && !Cause.isEmpty(interruption))
         return Effect.zipRight(

@@ -1,11 +1,14 @@
 /**
  * Processes: a command in a process group of its own, as a scoped resource.
  *
- * - Nothing of a command outlives its scope: its group is asked to stop, then killed, and waited for. What left the group
- *   is found by a mark in its environment and ended as well, where there is a `/proc` to look in.
+ * - Nothing of a command outlives its scope: its group is asked to stop, killed after the grace of the settings, and waited
+ *   for. What left the group is ended as well, where there is a `/proc` to find it in (see `ProcessTable`).
  * - Nothing of its group outlives this process either, SIGKILL included: a guard in the group kills it when our end of a
- *   pipe closes. It comes first, and starts the command only once the journal knows the group (law 6, W25).
- * - What left the group outlives a SIGKILL of this process; what cleared its environment as well is not found at all.
+ *   pipe closes. It comes first, and starts the command only once the journal knows the group (law 6, W25). Where this
+ *   process exits by itself, it kills what left the groups as well (N14).
+ * - What is not held: what left the group outlives a SIGKILL of this process, and so does a group that killed or stopped
+ *   its guard. What left the session is not found where its environment was cleared or overwritten and its parent was gone
+ *   before anybody looked; what another service started for the command never is.
  * - Of a stream the last 64,000 bytes are kept in memory and, where there are `Outputs`, up to 64 MiB of a longer one in a
  *   file.
  * - A command has ended when its group is gone (W26). Its exit and its time limit exclude each other: the first one counts.
@@ -22,8 +25,10 @@ import type * as Scope from "effect/Scope"
 import type { SessionBroken } from "../domain/Errors.ts"
 import * as Host from "../internal/Host.ts"
 import { quiet } from "../internal/Spans.ts"
+import { Processes, Settings } from "../settings/Settings.ts"
 import * as Capture from "./Capture.ts"
 import * as Outputs from "./Outputs.ts"
+import * as ProcessEnd from "./ProcessEnd.ts"
 import * as ProcessGroup from "./ProcessGroup.ts"
 import type * as ProcessTable from "./ProcessTable.ts"
 import { type SpawnFailed, which } from "./SpawnFailed.ts"
@@ -37,24 +42,27 @@ export interface Command {
   readonly cwd: string
   /** Set over what this process has itself. */
   readonly env?: Readonly<Record<string, string>>
-  /** How long its processes may take to stop once asked to; 2 seconds by default. Then they are killed. */
-  readonly grace?: Duration.DurationInput
   /** How long it may run; for ever by default. */
   readonly timeout?: Duration.DurationInput
 }
 
-/** How a command ended. */
-export interface Ended {
+/** What is known of the end of a command as soon as it has begun. */
+export interface Ending {
+  /** Whether its time was over before its leader exited. */
   readonly timedOut: boolean
+  /** Those that this process has no right to end, once everything else has been ended. */
+  readonly left: ReadonlyArray<number>
+  /** Whether processes that left its group could be looked for. */
+  readonly searched: boolean
+}
+
+/** How a command ended. */
+export interface Ended extends Ending {
   /** None where a signal ended it. */
   readonly code: Option.Option<number>
   readonly signal: Option.Option<string>
   /** How many processes it had left behind, which were ended with it. */
   readonly background: number
-  /** Those that this process has no right to end. */
-  readonly left: ReadonlyArray<number>
-  /** Whether processes that left its group could be looked for. */
-  readonly searched: boolean
 }
 
 /** A command that runs. */
@@ -62,9 +70,12 @@ export interface Running {
   readonly identity: ProcessIdentity
   /** The ends of its streams so far, and where the whole of a longer one is once it has ended. */
   readonly output: () => { readonly stdout: Capture.View; readonly stderr: Capture.View }
-  /** Those that this process has no right to end, once everything else has been. */
-  readonly left: () => ReadonlyArray<number>
-  /** Waits until its leader has exited or its time is over, ends what is left of it, and returns once all that is gone. */
+  /** What there is to say where `ended` was interrupted. */
+  readonly ending: () => Ending
+  /**
+   * Waits until its leader has exited or its time is over, ends what is left of it, and returns once all that is gone. Only
+   * the first of these waits can be interrupted.
+   */
   readonly ended: Effect.Effect<Ended>
 }
 
@@ -81,6 +92,7 @@ export class Process extends Context.Tag("daybook/tool/Process")<
 const make = Effect.fnUntraced(function* (proc: string) {
   const fs = yield* FileSystem.FileSystem
   const outputs = yield* Outputs.Outputs
+  const settings = yield* Settings
   const bootId = yield* Host.bootId
   const env = process.env // edge: a command inherits this process's own environment
   const cwd = process.cwd() // edge: names without a folder are looked up from here
@@ -101,8 +113,8 @@ const make = Effect.fnUntraced(function* (proc: string) {
         stderr,
         proc
       }
-      const grace = Duration.decode(command.grace ?? defaultGrace)
-      const group = yield* Effect.acquireRelease(ProcessGroup.open(plan), (group) => ProcessGroup.close(group, grace))
+      const grace = Duration.millis((yield* settings.get(Processes)).graceMillis)
+      const group = yield* opened(plan, grace)
       const startTime = yield* Effect.provideService(Host.startTimeOf(group.pgid), FileSystem.FileSystem, fs)
       const identity: ProcessIdentity = { pgid: group.pgid, startTime, bootId }
       yield* call.recordProcess(identity)
@@ -111,64 +123,84 @@ const make = Effect.fnUntraced(function* (proc: string) {
       return {
         identity,
         output: () => ({ stdout: stdout.view(), stderr: stderr.view() }),
-        left: () => group.left() ?? [],
-        ended: Effect.zipLeft(ended(group, first, grace), Effect.zipRight(stdout.finish, stderr.finish))
+        ending: () => endingOf(group, first.reached()),
+        ended: Effect.uninterruptibleMask((restore) =>
+          restore(first.wait).pipe(
+            Effect.flatMap((event) => ended(group, event, grace)),
+            Effect.zipLeft(Effect.zipRight(stdout.finish, stderr.finish))
+          )
+        )
       }
     }, quiet("Process.spawn")),
     which: (program) => Effect.sync(() => Option.fromNullable(which(program, cwd, env)))
   })
 })
 
-/** Processes of this host. Files are needed to read what it says of them. */
-export const layer: Layer.Layer<Process, never, FileSystem.FileSystem> = Layer.effect(Process, make("/proc"))
+/** Processes of this host. Files are needed to read what it says of them; of the settings it reads `Processes`. */
+export const layer: Layer.Layer<Process, never, FileSystem.FileSystem | Settings> = Layer.effect(Process, make("/proc"))
 
 /** The same with another table of processes: a folder without one stands for a host that has none. */
-export const layerProc = (proc: string): Layer.Layer<Process, never, FileSystem.FileSystem> =>
+export const layerProc = (proc: string): Layer.Layer<Process, never, FileSystem.FileSystem | Settings> =>
   Layer.effect(Process, make(proc))
 
 // internal
 
-const defaultGrace = Duration.seconds(2)
 const limits: Capture.Limits = { tail: Outputs.maxShown, file: 64 * 1024 * 1024 }
+
+/** A group that is ended with the scope, and with this process. */
+const opened = (plan: ProcessGroup.Plan, grace: Duration.Duration) => {
+  const owned = Effect.map(ProcessGroup.open(plan), (group) => ({
+    group,
+    disown: ProcessEnd.unsafeOnExit(() => ProcessEnd.unsafeKill(group))
+  }))
+  const release = ({ disown, group }: Effect.Effect.Success<typeof owned>) =>
+    Effect.ensuring(ProcessEnd.close(group, grace), Effect.sync(disown))
+  return Effect.map(Effect.acquireRelease(owned, release), ({ group }) => group)
+}
 
 type First = "exited" | "timed-out"
 
 /** Whichever comes first: the exit of the leader, or the end of its time. */
 const firstOf = Effect.fnUntraced(function* (group: ProcessGroup.Group, timeout: Duration.DurationInput | undefined) {
   const first = yield* Deferred.make<First>()
-  const when = (event: Effect.Effect<unknown>, what: First) =>
+  let reached: First | undefined
+  const when = (event: Effect.Effect<unknown>, what: First) => {
+    const reach = Effect.suspend(() => {
+      reached ??= what
+      return Deferred.succeed(first, reached)
+    })
     // interruptible, also where the call is not: the scope waits for it when it closes
-    Effect.forkScoped(Effect.interruptible(Effect.zipRight(event, Deferred.succeed(first, what))))
+    return Effect.forkScoped(Effect.interruptible(Effect.zipRight(event, reach)))
+  }
   yield* when(Deferred.await(group.exit), "exited")
   if (timeout !== undefined) yield* when(Effect.sleep(timeout), "timed-out")
-  return first
+  return { wait: Deferred.await(first), reached: () => reached }
 })
 
-const ended = Effect.fnUntraced(function* (
-  group: ProcessGroup.Group,
-  first: Deferred.Deferred<First>,
-  grace: Duration.Duration
-) {
-  const timedOut = (yield* Deferred.await(first)) === "timed-out"
+const endingOf = (group: ProcessGroup.Group, first: First | undefined): Ending => ({
+  timedOut: first === "timed-out",
+  left: group.left() ?? [],
+  searched: group.isSearched()
+})
+
+const ended = Effect.fnUntraced(function* (group: ProcessGroup.Group, first: First, grace: Duration.Duration) {
   group.flow()
   let found: ProcessTable.Found | undefined
-  if (!timedOut) {
-    yield* ProcessGroup.until(() => {
+  if (first === "exited") {
+    yield* ProcessEnd.until(() => {
       if (!group.isClosed()) return false
       found = group.living()
-      return ProcessGroup.commandsOf(found).length === 0
-    }, ProcessGroup.drain)
+      return ProcessEnd.commandsOf(found).length === 0
+    }, ProcessEnd.drain)
     found ??= group.living()
   }
-  const left = yield* ProcessGroup.end(group, grace, found)
+  const left = yield* ProcessEnd.end(group, grace, found)
   const { code, signal } = left.includes(group.pgid) ? { code: null, signal: null } : yield* Deferred.await(group.exit)
-  if (timedOut) yield* ProcessGroup.until(group.isClosed, ProcessGroup.drain)
+  if (first === "timed-out") yield* ProcessEnd.until(group.isClosed, ProcessEnd.drain)
   return {
-    timedOut,
+    ...endingOf(group, first),
     code: Option.fromNullable(code),
     signal: Option.fromNullable(signal),
-    background: group.isSearched() && found !== undefined ? ProcessGroup.commandsOf(found).length : 0,
-    left,
-    searched: group.isSearched()
+    background: group.isSearched() && found !== undefined ? ProcessEnd.commandsOf(found).length : 0
   }
 })

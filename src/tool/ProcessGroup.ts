@@ -1,16 +1,16 @@
 /**
- * A process group with a guard in it: the node side of `Process`.
+ * A process group with a guard in it: what `Process` starts.
  *
  * - `open` starts the guard alone. It waits for one line on a pipe of ours and only then becomes the command; if the pipe
  *   closes first, nothing of the command has run.
  * - A second guard stays in the group and kills it when our end of the pipe closes, so a host that dies leaves nothing. It
- *   is deaf to requests to stop and is no child of the command, which would find a child that it did not start.
- * - `end` is finished when nothing of the group lives, and may be called again.
+ *   is deaf to what a command may send to its whole group, SIGKILL and SIGSTOP aside, and it is no child of the command,
+ *   which would find a child that it did not start.
+ * - `ProcessEnd` ends it.
  */
 import * as ChildProcess from "node:child_process"
 import type { Writable } from "node:stream"
 import * as Deferred from "effect/Deferred"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { Capture } from "./Capture.ts"
 import * as ProcessTable from "./ProcessTable.ts"
@@ -52,6 +52,8 @@ export interface Group {
   readonly isClosed: () => boolean
   /** What lives of it now; its leader stands for all of them where nothing can be searched. */
   readonly living: () => ProcessTable.Found
+  /** Held while it is being ended. */
+  readonly ending: Effect.Semaphore
   /** Those that could not be ended, once everything else has been. */
   readonly left: () => ReadonlyArray<number> | undefined
   readonly setLeft: (left: ReadonlyArray<number>) => void
@@ -61,13 +63,10 @@ export interface Group {
 
 const guard = [
   "read -r _ <&3 || exit 125",
-  "( ( trap '' TERM HUP INT; read -r _ || kill -KILL -$$ ) <&3 >/dev/null 2>&1 & )",
+  "( ( trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM; read -r _ || kill -KILL -$$ ) <&3 >/dev/null 2>&1 & )",
   "unset DAYBOOK_GUARD",
   'exec "$@" 3<&-'
 ].join("\n")
-
-/** How long a pipe may be held open, and processes may linger, once a leader has exited. */
-export const drain = Duration.millis(50)
 
 /** Starts the guard of a command. */
 export const open: (plan: Plan) => Effect.Effect<Group, SpawnFailed> = Effect.fnUntraced(function* (plan) {
@@ -90,76 +89,6 @@ export const open: (plan: Plan) => Effect.Effect<Group, SpawnFailed> = Effect.fn
   return groupOf(plan, child, child.pid, exit)
 })
 
-/**
- * Ends the group and what left it: asks it to stop, kills it after `grace`, and returns once it is gone. Gives those that
- * this process has no right to signal; they are all that can be left. `found` is what was just seen of it.
- */
-export const end = Effect.fnUntraced(function* (group: Group, grace: Duration.Duration, found?: ProcessTable.Found) {
-  // a number may be given to another group once this one is gone: it is never signalled again
-  const before = group.left()
-  if (before !== undefined) return before
-  let seen = found ?? group.living()
-  if (group.isReleased()) {
-    if (!group.isSearched()) group.dismiss()
-    if (commandsOf(seen).length > 0) {
-      // a stopped process sees the request only once it goes on
-      signalAll(group, seen, "SIGTERM")
-      signalAll(group, seen, "SIGCONT")
-      yield* until(() => {
-        seen = group.living()
-        return commandsOf(seen).length === 0
-      }, grace)
-    }
-  }
-  let left: ReadonlyArray<number> = []
-  // Without limit: what was killed goes, and until it has gone the call has not ended (R12). Where nobody can be looked
-  // at, zombies look alive for as long as nobody reaps them.
-  const limit = group.isSearched() ? Duration.infinity : Duration.seconds(1)
-  yield* until(() => {
-    if (isEmpty(seen)) return true
-    const answers = signalAll(group, seen, "SIGKILL")
-    if (answers.every((answer) => answer === "refused")) {
-      left = [...commandsOf(seen), ...seen.guards]
-      return true
-    }
-    // guards alone start nothing: that their group is gone says it all, and only zombies make another look necessary
-    const gone = commandsOf(seen).length === 0 && ProcessTable.signal(-group.pgid, 0) === "gone"
-    seen = gone ? nothing : group.living()
-    return isEmpty(seen)
-  }, limit)
-  group.setLeft(left)
-  return left
-})
-
-/** Ends the group, and frees everything that this process holds of it. */
-export const close: (group: Group, grace: Duration.Duration) => Effect.Effect<void> = Effect.fnUntraced(
-  function* (group, grace) {
-    group.flow()
-    const left = yield* end(group, grace)
-    if (left.length === 0) yield* Deferred.await(group.exit)
-    yield* until(group.isClosed, drain)
-    group.destroy()
-  }
-)
-
-/** The processes of the command among them. */
-export const commandsOf = ({ escaped, members }: ProcessTable.Found): ReadonlyArray<number> => [...members, ...escaped]
-
-/**
- * Waits until `check` holds, at most for `within`; looks often at first, and then whenever a good tenth more has passed. It
- * counts its own waits, so a host that is busy gives more time.
- */
-export const until = (check: () => boolean, within: Duration.Duration): Effect.Effect<void> => {
-  const limit = Duration.toMillis(within)
-  const loop = (waited: number): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      if (waited >= limit || check()) return Effect.void
-      const pause = Math.min(Math.max(1, waited * 0.15), 500, limit - waited)
-      return Effect.zipRight(Effect.sleep(pause), loop(waited + pause))
-    })
-  return loop(0)
-}
-
 // internal
 
 const spawnGuard = (plan: Plan, path: string): ChildProcess.ChildProcess =>
@@ -179,6 +108,7 @@ const groupOf = (
 ): Group => {
   let searched = ProcessTable.isReadable(plan.proc)
   const wanted = { pgid, mark: `DAYBOOK_CALL=${plan.mark}`, guardMark: `DAYBOOK_GUARD=${plan.mark}` }
+  const look = ProcessTable.looks(plan.proc, wanted)
   // the third pipe is one of ours to write to; a guard that died first is told by `exit`
   const line = child.stdio[3] as Writable
   let since = 0
@@ -209,12 +139,13 @@ const groupOf = (
     isClosed: () => stdout.isClosed() && stderr.isClosed(),
     living: () => {
       try {
-        if (searched) return ProcessTable.find(plan.proc, { ...wanted, since })
+        if (searched) return look(since)
       } catch {
         searched = false
       }
-      return { members: ProcessTable.signal(-pgid, 0) === "gone" ? [] : [pgid], escaped: [], guards: [] }
+      return { members: ProcessTable.signal(-pgid, 0) === "gone" ? [] : [pgid], escaped: [], guards: [], sure: true }
     },
+    ending: Effect.unsafeMakeSemaphore(1),
     left: () => left,
     setLeft: (some) => {
       left = some
@@ -225,11 +156,3 @@ const groupOf = (
     }
   }
 }
-
-const nothing: ProcessTable.Found = { members: [], escaped: [], guards: [] }
-
-const isEmpty = (found: ProcessTable.Found): boolean => commandsOf(found).length + found.guards.length === 0
-
-/** Signals the group as a whole, and everyone that was found outside it. */
-const signalAll = (group: Group, found: ProcessTable.Found, name: NodeJS.Signals) =>
-  [-group.pgid, ...found.escaped].map((target) => ProcessTable.signal(target, name))

@@ -2,20 +2,20 @@
  * The processes of this host, as `/proc` shows them, and signals to them.
  *
  * - Zombies are no processes here: they still answer signals, and nothing ends them but their parent.
- * - A process that left its group is known by a mark in the environment that it started with.
+ * - A process that left its group belongs to a call by any of these: the session of the group, a mark in the environment
+ *   that it started with, a parent that belongs to the call, or an earlier look that saw it belong.
  * - Everything is synchronous: a table that is read over several turns of the event loop is of no moment in time.
  */
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from "node:fs"
 
-/** What belongs to a call: a group, and whatever bears its mark. */
+/** What belongs to a call: a group, whatever comes from it, and whatever bears its mark. */
 export interface Wanted {
+  /** Its leader leads a session of the same number. */
   readonly pgid: number
   /** An assignment, `NAME=value`, in the environment of every process of the call. */
   readonly mark: string
   /** An assignment in the environment of the guard alone. */
   readonly guardMark: string
-  /** When the group started, in the host's ticks: nothing older belongs to it. */
-  readonly since: number
 }
 
 export interface Found {
@@ -25,26 +25,59 @@ export interface Found {
   readonly escaped: ReadonlyArray<number>
   /** The guards of the group: ours, and gone once the rest is. */
   readonly guards: ReadonlyArray<number>
+  /** Whether that is all. Who is just becoming another program has no environment for a moment: look again then. */
+  readonly sure: boolean
 }
 
 /** Whether there is a table to be read. */
 export const isReadable = (proc: string): boolean => existsSync(`${proc}/self/stat`)
 
-/** The living processes of a call. Throws where the table cannot be read, for want of descriptors for one. */
-export const find = (proc: string, wanted: Wanted): Found => {
-  const found = { members: [] as number[], escaped: [] as number[], guards: [] as number[] }
-  const seen = new Set<number>()
-  // Read the list again until there is nobody new on it: who is about to fork and to exit must not slip through.
-  for (let round = 0; round < maxRounds; round++) {
-    const fresh = pids(proc).filter((pid) => !seen.has(pid))
-    if (fresh.length === 0) break
-    for (const pid of fresh) {
-      seen.add(pid)
-      const kind = kindOf(proc, pid, wanted)
-      if (kind !== undefined) found[kind].push(pid)
+/**
+ * Gives looks at the living processes of a call. Nothing older than `since`, in the host's ticks, belongs to it. A look
+ * throws where the table cannot be read, for want of descriptors for one.
+ */
+export const looks = (proc: string, wanted: Wanted): ((since: number) => Found) => {
+  /** Who left the group, by the time of its start: it stays ours when its parent is gone. */
+  const known = new Map<number, number>()
+  return (since) => {
+    const found: Growing = { members: [], escaped: [], guards: [] }
+    const ours = new Set<number>()
+    const strangers = new Map<number, Stat>()
+    const seen = new Set<number>()
+    let unsure = 0
+    /** Whether this host says where an environment lies. */
+    const tells = readStat(proc, "self")?.environment === "some"
+    const join = (stat: Stat, kind: "members" | "escaped") => {
+      ours.add(stat.pid)
+      found[kind].push(stat.pid)
+      if (kind === "escaped") known.set(stat.pid, stat.started)
     }
+    const isOurs = (stat: Stat) =>
+      stat.session === wanted.pgid || known.get(stat.pid) === stat.started || ours.has(stat.ppid)
+
+    // Read the list again until there is nobody new on it: who is about to fork and to exit must not slip through.
+    for (let round = 0; round < maxRounds; round++) {
+      const fresh = pids(proc).filter((pid) => !seen.has(pid))
+      unsure = 0
+      if (fresh.length === 0) break
+      for (const pid of fresh) {
+        const stat = readStat(proc, pid)
+        const kind = stat === undefined || stat.started < since ? "gone" : kindOf(proc, stat, wanted, tells)
+        if (kind === "unsure") unsure++
+        else seen.add(pid)
+        if (stat === undefined || kind === "gone" || kind === "unsure") continue
+        if (kind === "stranger") strangers.set(pid, stat)
+        else if (kind === "guards") found.guards.push(pid)
+        else join(stat, kind)
+      }
+      // a child may stand before its parent, so again until nobody joins
+      for (let before = -1; before !== ours.size; ) {
+        before = ours.size
+        for (const [pid, stat] of strangers) if (isOurs(stat) && strangers.delete(pid)) join(stat, "escaped")
+      }
+    }
+    return { ...found, sure: unsure === 0 }
   }
-  return found
 }
 
 /** Sends a signal to a process, or to a group by its negated id; signal 0 only asks. */
@@ -59,28 +92,34 @@ export const signal = (target: number, name: NodeJS.Signals | 0): "sent" | "gone
 
 // internal
 
+type Growing = Record<"members" | "escaped" | "guards", Array<number>>
+
+type Kind = keyof Growing | "stranger" | "unsure"
+
 /** Where processes come faster than they can be read, whoever was missed is found by the next look. */
 const maxRounds = 20
 
 const pids = (proc: string): ReadonlyArray<number> => readdirSync(proc).map(Number).filter(Number.isInteger)
 
-const kindOf = (proc: string, pid: number, wanted: Wanted): keyof Found | undefined => {
-  const stat = readStat(proc, pid)
-  if (stat === undefined || "ZXx".includes(stat.state) || stat.started < wanted.since) return undefined
-  const environment = readEnvironment(proc, pid)
+const kindOf = (proc: string, stat: Stat, wanted: Wanted, tells: boolean): Kind => {
+  const environment = readEnvironment(proc, stat.pid)
   if (stat.pgid === wanted.pgid) return has(environment, wanted.guardMark) ? "guards" : "members"
-  return has(environment, wanted.mark) ? "escaped" : undefined
+  if (environment !== "") return has(environment, wanted.mark) ? "escaped" : "stranger"
+  if (environment === undefined || !tells) return "stranger"
+  // asked again: while one program is replaced by another there is none, and then there is one that was not read yet
+  const now = readStat(proc, stat.pid)
+  return now === undefined || now.isKernel || now.environment === "empty" ? "stranger" : "unsure"
 }
 
 /** What a process that is gone, or that is not ours to look at, reads like. */
-const nothing = (error: unknown): string => {
+const nothing = (error: unknown): undefined => {
   const code = error instanceof Error && "code" in error ? error.code : undefined
-  if (code === "ENOENT" || code === "ESRCH" || code === "EACCES" || code === "EPERM") return ""
+  if (code === "ENOENT" || code === "ESRCH" || code === "EACCES" || code === "EPERM") return undefined
   // anything else says nothing about that process: to take it for gone would let it live
   throw error
 }
 
-const readEnvironment = (proc: string, pid: number): string => {
+const readEnvironment = (proc: string, pid: number): string | undefined => {
   try {
     return readFileSync(`${proc}/${pid}/environ`, "latin1")
   } catch (error) {
@@ -92,7 +131,7 @@ const readEnvironment = (proc: string, pid: number): string => {
 const line = Buffer.alloc(4096)
 
 /** By hand, as it is done for every process of the host: `readFileSync` takes three times as long. */
-const readLine = (path: string): string => {
+const readLine = (path: string): string | undefined => {
   try {
     const file = openSync(path, "r")
     try {
@@ -105,14 +144,37 @@ const readLine = (path: string): string => {
   }
 }
 
-const readStat = (proc: string, pid: number) => {
-  const stat = readLine(`${proc}/${pid}/stat`)
-  // the command name may hold anything, so count from the last parenthesis
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  const [state, , pgid] = fields
-  if (state === undefined || pgid === undefined) return undefined
-  return { state, pgid: Number(pgid), started: Number(fields[19]) }
+interface Stat {
+  readonly pid: number
+  readonly ppid: number
+  readonly pgid: number
+  readonly session: number
+  /** A thread of the kernel is no program, and never has an environment. */
+  readonly isKernel: boolean
+  readonly started: number
+  readonly environment: "none" | "empty" | "some"
 }
 
-const has = (environment: string, assignment: string): boolean =>
-  environment.startsWith(`${assignment}\0`) || environment.includes(`\0${assignment}\0`)
+/** A process that lives; zombies do not, unless it is their first thread alone that has ended. */
+const readStat = (proc: string, pid: number | "self"): Stat | undefined => {
+  const stat = readLine(`${proc}/${pid}/stat`) ?? ""
+  // the command name may hold anything, so count from the last parenthesis
+  const [state, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  if (state === undefined || rest.length < 19) return undefined
+  const field = (index: number) => Number(rest[index - 4]) // numbered as the manual of `proc` does
+  if ("Xx".includes(state) || (state === "Z" && field(20) <= 1)) return undefined
+  const begin = field(50)
+  const end = field(51)
+  return {
+    pid: Number.parseInt(stat, 10),
+    ppid: field(4),
+    pgid: field(5),
+    session: field(6),
+    isKernel: (field(9) & 0x200000) !== 0,
+    started: field(22),
+    environment: end > 0 ? (end > begin ? "some" : "empty") : "none"
+  }
+}
+
+const has = (environment: string | undefined, assignment: string): boolean =>
+  environment !== undefined && (environment.startsWith(`${assignment}\0`) || environment.includes(`\0${assignment}\0`))

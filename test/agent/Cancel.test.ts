@@ -6,57 +6,18 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import type { Agent } from "../../src/agent/Agent.ts"
 import type { SessionBroken } from "../../src/domain/Errors.ts"
+import { CallId } from "../../src/domain/Ids.ts"
 import { textOf } from "../../src/domain/Message.ts"
-import type { FeedItem } from "../../src/domain/Notice.ts"
-import { call, fail, type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
+import { call, fail, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
+import { at, door, endings, inputs, others, watch } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
 
-/** A place that tells when it is entered, and that is left when it is let go. */
-const door = Effect.map(Effect.all([Deferred.make<void>(), Deferred.make<void>()]), ([entered, open]) => ({
-  pass: Effect.zipRight(Deferred.succeed(entered, undefined), Deferred.await(open)),
-  entered: Deferred.await(entered),
-  letGo: Deferred.succeed(open, undefined)
-}))
-
-/** An answer of one word that stands at a door before it ends. */
-const at = (pass: Effect.Effect<void>): Script => [
-  send({ type: "text", index: 0, text: "well" }),
-  wait(pass),
-  send({ type: "finish", reason: "stop" })
-]
-
-/** Lets every other fiber come as far as it can without what this one holds back. */
-const others = Effect.replicateEffect(Effect.yieldNow(), 200)
-
-const inputs = (world: World.World) =>
-  Effect.map(world.log, (log) => log.flatMap((event) => (event.type === "user/message" ? [textOf(event.data)] : [])))
-
-const endings = (world: World.World) =>
-  Effect.map(world.log, (log) => log.flatMap((event) => (event.type === "turn/end" ? [event.data.reason.kind] : [])))
-
-/** What a subscriber sees from here on, and how to read it. */
-const watch = (agent: Agent) =>
-  Effect.gen(function* () {
-    const seen: Array<FeedItem> = []
-    const subscribed = yield* Deferred.make<void>()
-    yield* agent.events.pipe(
-      Stream.onStart(Deferred.succeed(subscribed, undefined)),
-      Stream.runForEach((item) => Effect.sync(() => seen.push(item))),
-      Effect.forkScoped
-    )
-    yield* Effect.zipRight(Deferred.await(subscribed), others)
-    // what was seen, once everybody else had a turn: to be asked for again and again
-    // @effect-diagnostics-next-line returnEffectInGen:off
-    return Effect.as(others, seen)
-  })
-
 describe("a cancel", () => {
-  it.scoped("R4 C17 law 5: the first cause wins; each cancel waits for the body that holds the turn", () =>
+  it.scoped("R4 R12 C17 law 5: the first cause wins; each cancel waits for the body that holds the turn", () =>
     Effect.gen(function* () {
       const body = yield* door
       const world = yield* World.make({
@@ -72,7 +33,12 @@ describe("a cancel", () => {
       const second = yield* Effect.fork(agent.cancel("parent"))
       yield* others
       assert.isTrue(Option.isNone(yield* Fiber.poll(first)))
-      assert.deepStrictEqual(yield* agent.status, { _tag: "Running", turn: 1, cancelled: true })
+      assert.deepStrictEqual(yield* agent.status, {
+        _tag: "Running",
+        turn: 1,
+        cancelled: true,
+        calls: [{ callId: CallId.make("t1s1c0"), name: "finish", since: 0 }]
+      })
       yield* body.letGo
       for (const fiber of [first, second])
         assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Settled", cause: "user", ending: { kind: "aborted" } })
@@ -292,6 +258,21 @@ describe("a cancel", () => {
       yield* Fiber.join(cancel)
       assert.deepStrictEqual(yield* endings(world), ["aborted"])
       assert.isFalse((yield* seen).some((item) => item.type === "error"))
+    })
+  )
+
+  it.scoped("C16 A13: a hook that interrupts itself makes it an error: nobody cancelled the turn", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [say("whole")], hooks: { stopping: () => Effect.interrupt } })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      const { last } = yield* agent.idle
+      assert.deepInclude(Option.getOrThrow(last), {
+        ending: {
+          kind: "error",
+          error: { message: "it was interrupted from inside: nobody cancelled it", code: "UNKNOWN" }
+        }
+      })
     })
   )
 

@@ -16,6 +16,7 @@ import type { StoredEvent } from "../../src/domain/Event.ts"
 import { CallId } from "../../src/domain/Ids.ts"
 import { text } from "../../src/domain/Message.ts"
 import { call, say } from "../../src/model/ScriptedModel.ts"
+import * as Settings from "../../src/settings/Settings.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
 import * as BuiltIn from "../../src/tool/BuiltIn.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
@@ -80,7 +81,7 @@ describe("a program's own tools", () => {
       const world = yield* World.make({
         tools: Tools.merge(BuiltIn.layer, tools).pipe(
           Layer.provide(Workspace.layer(root)),
-          Layer.provide(node),
+          Layer.provide([node, Settings.layer]),
           Layer.orDie
         ),
         approvals: {

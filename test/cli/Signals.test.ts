@@ -1,14 +1,16 @@
 /**
  * Signals to the program: the turn is cancelled, and nothing cuts its end short.
  */
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { connect } from "node:net"
+import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { exitCode, waitingLine } from "../../src/cli/Shutdown.ts"
 import type { StoredEvent } from "../../src/domain/Event.ts"
 import { folder, lines, log, run, start } from "../support/Cli.ts"
-import { marked } from "../support/processes.ts"
+import { eventually, marked } from "../support/processes.ts"
 
 /** How long a test may take: its processes share the machine with other tests. */
 const patience = 120_000
@@ -51,6 +53,17 @@ const listens = (pid: number): boolean => {
   return Number.parseInt(caught.slice(-1), 16) % 2 === 1
 }
 
+/** What comes of a connection to a port of this host. */
+const connected = (port: number) =>
+  Effect.async<string>((resume) => {
+    const socket = connect(port, "127.0.0.1")
+    socket.once("connect", () => {
+      socket.destroy()
+      resume(Effect.succeed("connected"))
+    })
+    socket.once("error", (error) => resume(Effect.succeed("code" in error ? String(error.code) : error.message)))
+  })
+
 /** Returns once the shell of the command lives: the program, its guard, the shell. */
 const running = (cwd: string) => until(() => marked(`DAYBOOK_TEST_MARK=${cwd}`).length >= 3)
 
@@ -83,6 +96,37 @@ describe("signals", () => {
         }),
       patience
     )
+
+  it.scopedLive(
+    "SIGINT ends a child that left with setsid, and the port on which it listens is free (O-J6, N01)",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const port = join(cwd, "port")
+        // its port is written whole, or not at all
+        writeFileSync(
+          join(cwd, "listen.cjs"),
+          `const { renameSync, writeFileSync } = require("node:fs")
+          const server = require("node:net").createServer().listen(0, "127.0.0.1", () => {
+            writeFileSync("port.new", String(server.address().port))
+            renameSync("port.new", "port")
+          })`
+        )
+        const env = { DAYBOOK_TEST_MARK: cwd }
+        const command = `setsid "${process.execPath}" listen.cjs & wait`
+        const program = yield* start(["run", "--session", "s", `Run \`${command}\``], { cwd, env })
+        yield* eventually("it listens", () => existsSync(port), patience)
+        const number = Number(readFileSync(port, "utf8"))
+        assert.strictEqual(yield* connected(number), "connected")
+        yield* program.signal("SIGINT")
+        const result = yield* program.ended
+        assert.strictEqual(result.code, 130, result.stderr)
+        assert.strictEqual(yield* connected(number), "ECONNREFUSED")
+        assert.deepStrictEqual(marked(`DAYBOOK_TEST_MARK=${cwd}`), [])
+        aborted(yield* log("s", { cwd }))
+      }),
+    patience
+  )
 
   it.scopedLive(
     "further signals cut nothing short: each is told what is waited for, and since when (R12)",

@@ -50,6 +50,34 @@ describe("SIGKILL in a body", () => {
     )
 
   it.live(
+    "O-L6 law 7: after a kill in the fourth body two more lives keep the one prompt, and run no finished call again",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const at = yield* Killer.place
+          assert.strictEqual(yield* Killer.life(at, { atBody: 4, message: "prompt", broken: false }), "now")
+          const done = ["t1s1c0", "t1s1c1", "t1s1c2", "t1s1c3"]
+          assert.deepStrictEqual(Killer.marks(at).toSorted(), done)
+          for (const message of ["again", "and again"])
+            assert.strictEqual(yield* Killer.life(at, { atBody: 0, message, broken: false }), "ended")
+          const log = yield* Killer.log(at)
+          assert.strictEqual(Killer.accepted(log, "prompt"), 1)
+          const entered = log.flatMap((event) => (event.type === "user/message" ? [event.data.id] : []))
+          assert.deepStrictEqual<ReadonlyArray<string>>(entered, ["prompt", "again", "and again"])
+          const marks = Killer.marks(at)
+          assert.deepStrictEqual(Killer.repeated(marks), [])
+          assert.deepStrictEqual(marks.filter((mark) => mark.startsWith("t1")).toSorted(), done)
+          const codes = log.flatMap((event) =>
+            event.type === "tool/result" && event.data.turn === 1 ? [event.data.error?.code] : []
+          )
+          assert.deepStrictEqual(codes, [undefined, undefined, undefined, "TOOL_OUTCOME_UNKNOWN"])
+          assert.deepStrictEqual(Killer.wrong(log), [])
+        })
+      ),
+    60_000
+  )
+
+  it.live(
     "law 6: with the barrier taken out, the same series is caught",
     () =>
       Effect.scoped(

@@ -308,7 +308,7 @@ describe("law 3: the grammar of a log", () => {
     const calls = stateOf(log).brackets.open?.step?.calls ?? []
     assert.deepStrictEqual<unknown>(
       calls.map(({ approval, processes, result, settled, started }) => [
-        started,
+        started?.seq,
         approval,
         processes.length,
         settled?.seq,

@@ -63,6 +63,31 @@ describe("the writer", () => {
     })
   )
 
+  it.scoped("W16: a client that throws breaks alone, and the writer goes on", () =>
+    Effect.gen(function* () {
+      const { commits, writer } = yield* writing
+      const [odd, good] = [client("odd"), client("good")]
+      const thrown = new Error("odd")
+      const throwing: Writer.Client = {
+        ...odd.of,
+        stored: () => {
+          throw thrown
+        }
+      }
+      for (const round of [1, 2]) {
+        odd.add()
+        good.add()
+        writer.unsafeWake(throwing)
+        writer.unsafeWake(good.of)
+        writer.unsafeHurry()
+        yield* others
+        assert.strictEqual(commits.length, round)
+      }
+      assert.deepStrictEqual(odd.failed, [thrown, thrown])
+      assert.deepStrictEqual([good.stored, good.failed], [[1, 1], []])
+    })
+  )
+
   it.scoped("J18: whoever waits has it stored at once, and what comes meanwhile is not forgotten", () =>
     Effect.gen(function* () {
       const { commits, writer } = yield* writing

@@ -1,25 +1,27 @@
 /**
- * Scenarios of one agent, run step by step: something happens at any one step, and then all must still be well.
+ * Scenarios of one agent, run step by step: things happen at any steps, and then all must still be well.
  *
- * A run is judged by the laws on its stored log, by what the next request would be, and by what is left: no fiber, no timer,
- * no body that was entered and not left.
+ * A run is judged by the laws on its stored log, by what the next request would be, by what each act was answered, and by
+ * what is left: no fiber, no timer, no body or stream that was entered and not left.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
+import { assert } from "@effect/vitest"
 import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { Agent } from "../../src/agent/Agent.ts"
-import * as Repair from "../../src/domain/Repair.ts"
-import type { ChatRequest } from "../../src/domain/Request.ts"
-import * as RequestRules from "../../src/domain/RequestRules.ts"
-import * as SessionState from "../../src/domain/SessionState.ts"
+import type { SessionId } from "../../src/domain/Ids.ts"
+import type { SessionState } from "../../src/domain/SessionState.ts"
+import { Journal } from "../../src/journal/Journal.ts"
+import type { ChatModel } from "../../src/model/ChatModel.ts"
 import * as ScriptedModel from "../../src/model/ScriptedModel.ts"
 import * as Explorer from "../../src/testing/Explorer.ts"
-import { said } from "./Facts.ts"
+import { ToolCall } from "../../src/tool/ToolCall.ts"
+import * as Acts from "./Acts.ts"
 import * as World from "./World.ts"
 
 /** Where a turn stood when something happened to it. */
@@ -28,6 +30,7 @@ export type Phase = (typeof phases)[number]
 
 export interface Scenario {
   readonly name: string
+  /** One a request; the requests after them are answered with a word. */
   readonly scripts: ReadonlyArray<ScriptedModel.Script>
   readonly body?: World.Body
   readonly hooks?: World.Options["hooks"]
@@ -37,40 +40,45 @@ export interface Scenario {
   readonly has: ReadonlyArray<Phase>
 }
 
-/** What happens at a step, to the agent and the scope that it lives in. */
-export type Act = (agent: Agent, scope: Scope.CloseableScope) => Effect.Effect<unknown, unknown>
+export type { Act } from "./Acts.ts"
+export { cancelling, disposing, following, injecting, keeping, removing, steering } from "./Acts.ts"
 
-export const cancelling: Act = (agent) => agent.cancel("user")
-export const keeping: Act = (agent) => agent.cancel("user", { keepInbox: true })
-export const steering: Act = (agent) => agent.steer("another thing")
-export const following: Act = (agent) => agent.followup("one more")
-export const disposing: Act = (_, scope) => Scope.close(scope, Exit.void)
+/** When something happens: at a step of the program, when a subscriber sees its n-th item, or in the n-th body. */
+export type Moment = number | { readonly item: number } | { readonly body: number }
+
+/** What happens, and when; that at steps in ascending order. */
+export type Plan = ReadonlyArray<readonly [at: Moment, act: Acts.Act]>
+
+export interface Options {
+  /** Draws another order of the fibers from it. */
+  readonly seed?: number
+  /** Instead of a journal in memory: this one, and a session of its own in it. */
+  readonly stored?: { readonly journal: Context.Tag.Service<Journal>; readonly id: SessionId }
+}
 
 /** What a run showed. */
 export interface Run {
   readonly steps: number
-  /** Where the turn stood at each act. */
+  /** Where the turn stood at each act that came at a step. */
   readonly phases: ReadonlyArray<Phase>
   /** The log, in the shorthand of the catalogue. */
   readonly log: string
   readonly problems: ReadonlyArray<string>
 }
 
-/** Runs a scenario with these acts, each at its step. */
-export const run = (scenario: Scenario, acts: ReadonlyArray<readonly [step: number, act: Act]> = []): Run => {
-  const seen: Seen = { phases: [], asked: "", entered: 0, left: 0 }
-  const outcome = Explorer.run(
-    program(
-      scenario,
-      acts.map(([, act]) => act),
-      seen
-    ),
-    acts.map(([step]) => step)
-  )
+/** Runs a scenario, and does what is planned to its agent. */
+export const run = (scenario: Scenario, plan: Plan = [], options: Options = {}): Run => {
+  const seen: Seen = { phases: [], asked: "", alive: new Map() }
+  const at = plan.flatMap(([moment]) => (typeof moment === "number" ? [moment] : []))
+  const outcome = Explorer.run(program(scenario, plan, options, seen), {
+    at,
+    ...(options.seed === undefined ? {} : { seed: options.seed })
+  })
   const problems: Array<string> = []
   if (outcome.fibers > 0) problems.push(`${outcome.fibers} fibers are left`)
   if (outcome.timers > 0) problems.push(`${outcome.timers} timers are left`)
-  if (seen.entered !== seen.left) problems.push(`${seen.entered} bodies were entered, ${seen.left} left`)
+  for (const [turn, count] of seen.alive)
+    if (count !== 0) problems.push(`${count} bodies and streams of turn ${turn} are left`)
   const log = Option.match(outcome.exit, {
     onNone: () => {
       problems.push("it hangs")
@@ -90,76 +98,139 @@ export const run = (scenario: Scenario, acts: ReadonlyArray<readonly [step: numb
   return { steps: outcome.steps, phases: seen.phases, log, problems }
 }
 
+/** What many runs of one scenario showed. */
+export interface Landed {
+  /** How many acts came in each phase. */
+  readonly phases: Map<Phase, number>
+  readonly logs: Set<string>
+  runs: number
+}
+
+/** Runs each of these cases, one after another, and fails at the first one with a problem; others may run in between. */
+export const each = <A>(cases: Iterable<A>, runOne: (one: A) => Run): Effect.Effect<Landed> =>
+  Effect.gen(function* () {
+    const landed: Landed = { phases: new Map(), logs: new Set(), runs: 0 }
+    for (const one of cases) {
+      const { log, phases, problems } = runOne(one)
+      assert.strictEqual(problems.join("; "), "", `at ${JSON.stringify(one)}: ${log}`)
+      for (const phase of phases) landed.phases.set(phase, (landed.phases.get(phase) ?? 0) + 1)
+      landed.logs.add(log)
+      // the test runner wants to hear of its worker
+      if (++landed.runs % 20 === 0) yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+    }
+    return landed
+  })
+
+/** Every step up to the last one, or every one of a stride from an offset on. */
+export const everyStep = (
+  { from = 1, stride = 1, to }: { readonly from?: number; readonly to: number; readonly stride?: number },
+  runAt: (step: number) => Run
+): Effect.Effect<Landed> =>
+  each(
+    Array.from({ length: Math.max(0, Math.ceil((to - from + 1) / stride)) }, (_, index) => from + index * stride),
+    runAt
+  )
+
+/** How many logs there were, and how many acts in each phase. */
+export const told = ({ logs, phases }: Landed): string =>
+  [`${logs.size} logs`, ...[...phases].map(([phase, count]) => `${count} ${phase}`)].join(", ")
+
 // internal
 
 interface Seen {
   readonly phases: Array<Phase>
   /** The step of the last request. */
   asked: string
-  /** Bodies. */
-  entered: number
-  left: number
+  /** How many bodies and streams of each turn were entered and not left. */
+  readonly alive: Map<number, number>
 }
 
 /** No file is there: nothing in such a world may wait for what is outside of it. */
 const host = FileSystem.layerNoop({})
 
-const program = (scenario: Scenario, acts: ReadonlyArray<Act>, seen: Seen) => (controls: Explorer.Controls) =>
-  Effect.scoped(
-    Effect.gen(function* () {
-      const { model: scripted } = yield* ScriptedModel.make(scenario.scripts)
-      const stream = (request: ChatRequest) =>
-        Stream.suspend(() => {
-          seen.asked = placeOf(world.unsafeState())
-          return scripted.stream(request)
-        })
-      const body: World.Body = (id) =>
-        Effect.acquireUseRelease(
-          Effect.sync(() => seen.entered++),
-          () => (scenario.body ?? ((name) => Effect.succeed(`did ${name}`)))(id),
-          () => Effect.sync(() => seen.left++)
-        )
-      const hooks = scenario.hooks === undefined ? {} : { hooks: scenario.hooks }
-      const world = yield* World.make({ ...hooks, model: { stream }, body, host })
-      const scope = yield* Scope.make()
-      const agent = yield* Scope.extend(world.open(), scope)
-      let next = 0
-      controls.unsafeArm(() => {
-        const act = acts[next++]
-        seen.phases.push(phaseOf(world.unsafeState(), seen))
-        if (act !== undefined) controls.unsafeFork(act(agent, scope))
-      })
-      for (let prompt = 1; prompt <= (scenario.prompts ?? 1); prompt++)
-        yield* Effect.ignore(agent.followup(`prompt ${prompt}`))
-      yield* agent.idle
-      controls.unsafeDisarm()
-      yield* Scope.close(scope, Exit.void)
-      const log = yield* world.log
-      return { log: World.shorthand(log), problems: judged(SessionState.fold(log)) }
-    })
+/** What the model says when the scripts are over. */
+const well = Array.from({ length: 30 }, () => ScriptedModel.say("well"))
+
+/** Whatever runs in it belongs to this turn and is counted. */
+const counted = ({ alive }: Seen, turn: number) =>
+  Effect.acquireRelease(
+    Effect.sync(() => alive.set(turn, (alive.get(turn) ?? 0) + 1)),
+    () => Effect.sync(() => alive.set(turn, (alive.get(turn) ?? 0) - 1))
   )
 
-const placeOf = (state: SessionState.SessionState | undefined): string =>
+const program =
+  (scenario: Scenario, plan: Plan, { stored }: Options, seen: Seen) =>
+  (controls: Explorer.Controls) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const at = (isAt: (moment: Moment) => boolean) => plan.flatMap(([moment, act]) => (isAt(moment) ? [act] : []))
+        const perform = (acts: ReadonlyArray<Acts.Act>) =>
+          Effect.forEach(acts, (act) => watched.perform(act), { discard: true })
+        const { model: scripted } = yield* ScriptedModel.make([...scenario.scripts, ...well])
+        const stream: ChatModel["Type"]["stream"] = (request) =>
+          Stream.unwrapScoped(
+            Effect.suspend(() => {
+              const state = world.unsafeState()
+              seen.asked = placeOf(state)
+              return Effect.as(counted(seen, state?.brackets.lastTurn ?? 0), scripted.stream(request))
+            })
+          )
+        let bodies = 0
+        const body: World.Body = (id) =>
+          Effect.gen(function* () {
+            const nth = bodies++
+            yield* counted(seen, (yield* ToolCall).turn)
+            yield* perform(at((moment) => typeof moment === "object" && "body" in moment && moment.body === nth))
+            return yield* scenario.body?.(id) ?? Effect.succeed(`did ${id}`)
+          }).pipe(Effect.scoped)
+        const world: World.World = yield* World.make({
+          ...(scenario.hooks === undefined ? {} : { hooks: scenario.hooks }),
+          ...(stored === undefined ? {} : { journal: Layer.succeed(Journal, stored.journal), id: stored.id }),
+          model: { stream },
+          body,
+          host
+        })
+        const scope = yield* Scope.make()
+        const agent = yield* Scope.extend(world.open(), scope)
+        const watched: Acts.Watched = Acts.watch({ agent, scope, world }, (turn) => seen.alive.get(turn) ?? 0)
+        let items = 0
+        const seeing = Effect.suspend(() => {
+          const nth = items++
+          return perform(at((moment) => typeof moment === "object" && "item" in moment && moment.item === nth))
+        })
+        if (plan.some(([moment]) => typeof moment === "object" && "item" in moment)) {
+          yield* Effect.fork(Stream.runForEach(agent.events, () => seeing))
+          // it subscribes
+          yield* Effect.yieldNow()
+        }
+        let step = 0
+        const stepped = at((moment) => typeof moment === "number")
+        controls.unsafeArm(() => {
+          const act = stepped[step++]
+          seen.phases.push(phaseOf(world.unsafeState(), seen))
+          if (act !== undefined) controls.unsafeFork(watched.perform(act))
+        })
+        for (let prompt = 1; prompt <= (scenario.prompts ?? 1); prompt++) yield* watched.perform(Acts.following)
+        yield* agent.idle
+        controls.unsafeDisarm()
+        yield* watched.settled
+        yield* agent.idle
+        yield* Scope.close(scope, Exit.void)
+        yield* watched.settled
+        const log = yield* world.log
+        return { log: World.shorthand(log), problems: watched.judge(log) }
+      })
+    )
+
+const placeOf = (state: SessionState | undefined): string =>
   `${state?.brackets.open?.turn}.${state?.brackets.open?.steps}`
 
-const phaseOf = (state: SessionState.SessionState | undefined, seen: Seen): Phase => {
+const phaseOf = (state: SessionState | undefined, seen: Seen): Phase => {
   const open = state?.brackets.open
   if (open === undefined) return "in the ending"
   const { step } = open
   if (step === undefined) return open.steps === 0 ? "before the request" : "in the ending"
   if (step.answer === undefined) return seen.asked === placeOf(state) ? "streaming" : "before the request"
   if (step.calls.every((call) => call.result !== undefined)) return "in the ending"
-  return seen.entered > seen.left ? "in a body" : "between calls"
-}
-
-/** What is wrong with a log, beside the laws that every world checks: it balances, and the next request is acceptable. */
-const judged = (folded: Either.Either<SessionState.SessionState, string>): ReadonlyArray<string> => {
-  if (Either.isLeft(folded)) return [folded.left]
-  const state = folded.right
-  if (Repair.closers(state).length > 0) return ["a turn stands open"]
-  const request = SessionState.deriveRequest(state)
-  if (request === undefined) return []
-  return RequestRules.violations({ ...request, messages: [...request.messages, said("next", "next")] }).map(
-    ({ at, rule }) => `the next request: ${rule} at ${at}`
-  )
+  return (seen.alive.get(open.turn) ?? 0) > 0 ? "in a body" : "between calls"
 }

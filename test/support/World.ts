@@ -23,6 +23,7 @@ import * as SystemPrompt from "../../src/agent/SystemPrompt.ts"
 import type { StoredEvent } from "../../src/domain/Event.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import type { ToolCallBlock } from "../../src/domain/Message.ts"
+import type { Notice } from "../../src/domain/Notice.ts"
 import { type ChatRequest, canonicalRequest } from "../../src/domain/Request.ts"
 import * as RequestRules from "../../src/domain/RequestRules.ts"
 import type { SessionState } from "../../src/domain/SessionState.ts"
@@ -70,7 +71,7 @@ export interface Options {
   readonly model?: ChatModel["Type"]
   readonly body?: Body
   /** Instead of the tools that run `body`. */
-  readonly tools?: Layer.Layer<Tools.Tools>
+  readonly tools?: Layer.Layer<Tools.Tools, never, Settings.Settings>
   readonly hooks?: Partial<Hooks.HookPoints>
   readonly toolHooks?: Partial<ToolHooks.ToolHookPoints>
   readonly approvals?: Approvals.ApprovalPolicy
@@ -80,6 +81,8 @@ export interface Options {
   readonly onSettingsRead?: Effect.Effect<void>
   readonly onCall?: (block: ToolCallBlock) => Effect.Effect<void>
   readonly journal?: Layer.Layer<Journal.Journal, unknown>
+  /** Instead of the usual session: where one journal holds those of several worlds. */
+  readonly id?: SessionId
   /** Instead of the host's files: a world that is run step by step can wait for none. */
   readonly host?: Layer.Layer<FileSystem.FileSystem>
   /** Something between a stored log and the model's requests is meant to differ: nothing is compared. */
@@ -98,6 +101,10 @@ export interface World {
   readonly sessions: Context.Tag.Service<Sessions.Sessions>
   /** The state of the session that was opened last, ahead of the disk; none before that. */
   readonly unsafeState: () => SessionState | undefined
+  /** The head of its log when its owner began to leave; none before that. */
+  readonly unsafeLeftAt: () => number | undefined
+  /** Every notice of the session, in the order in which they were given. */
+  readonly notices: ReadonlyArray<Notice>
 }
 
 export const config = { provider: "scripted", model: "script" }
@@ -106,14 +113,14 @@ const allEvents = (journal: Context.Tag.Service<Journal.Journal>, session: Sessi
   Effect.orDie(journal.read(session, { from: 0, limit: 1_000_000 }))
 
 /** The model of these scripts; each request must be what a naive reading of the stored log gives, and acceptable. */
-const checkedModel = (options: Options, requests: Array<ChatRequest>, problems: Array<string>) =>
+const checkedModel = (options: Options, session: SessionId, requests: Array<ChatRequest>, problems: Array<string>) =>
   Layer.effect(
     ChatModel,
     Effect.gen(function* () {
       const journal = yield* Journal.Journal
       const model = options.model ?? (yield* ScriptedModel.make(options.scripts ?? [])).model
       const check = (request: ChatRequest) =>
-        Effect.map(allEvents(journal, id), (events) => {
+        Effect.map(allEvents(journal, session), (events) => {
           requests.push(request)
           const naive = naiveRequest(events)
           if (naive === undefined || canonicalRequest(naive) !== canonicalRequest(request))
@@ -125,7 +132,8 @@ const checkedModel = (options: Options, requests: Array<ChatRequest>, problems: 
         stream: (request) =>
           options.unchecked === true
             ? model.stream(request)
-            : Stream.unwrap(Effect.as(check(request), model.stream(request)))
+            : // not `unwrap`: interrupted right after an inner stream's end, it forgets what that stream would release
+              Stream.concat(Stream.execute(check(request)), model.stream(request))
       }
     })
   )
@@ -135,6 +143,8 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
   Effect.gen(function* () {
     const requests: Array<ChatRequest> = []
     const problems: Array<string> = []
+    const notices: Array<Notice> = []
+    const session = options.id ?? id
     const body: Body = options.body ?? ((name) => Effect.succeed(`did ${name}`))
     const run = ({ id: name }: { readonly id: string }) => body(name)
     const handlers = toolkit.toLayer({ look: run, touch: run, finish: run, maybe: run })
@@ -150,12 +160,24 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
       return Context.make(Settings.Settings, { ...real, get: (section) => Effect.zipRight(before, real.get(section)) })
     })
     let opened: Session | undefined
+    let leftAt: number | undefined
     const watched = Layer.map(Sessions.layer, (context) => {
       const real = Context.get(context, Sessions.Sessions)
       return Context.make(Sessions.Sessions, {
         acquire: (session, how) =>
-          Effect.tap(real.acquire(session, how), (live) => {
+          Effect.map(real.acquire(session, how), (live) => {
             opened = live
+            return {
+              ...live,
+              unsafeLeave: () => {
+                leftAt ??= live.unsafeState().head
+                live.unsafeLeave()
+              },
+              unsafeNotify: (notice) => {
+                notices.push(notice)
+                live.unsafeNotify(notice)
+              }
+            }
           })
       })
     })
@@ -170,7 +192,7 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
       Layer.provideMerge(
         Layer.mergeAll(
           watched,
-          checkedModel(options, requests, problems),
+          checkedModel(options, session, requests, problems),
           pipeline,
           Hooks.layer(options.hooks ?? {}),
           prompt
@@ -178,7 +200,7 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
       ),
       Layer.provideMerge(
         Layer.mergeAll(
-          options.tools ?? Layer.provide(Tools.layer(toolkit), handlers),
+          Layer.provide(options.tools ?? Layer.provide(Tools.layer(toolkit), handlers), settings),
           ToolHooks.layer(options.toolHooks ?? {}),
           approvals,
           settings,
@@ -191,7 +213,7 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
     )
     const context = yield* Effect.orDie(Layer.build(layer))
     const journal = Context.get(context, Journal.Journal)
-    const log = allEvents(journal, id)
+    const log = allEvents(journal, session)
     yield* Effect.addFinalizer(() =>
       Effect.map(log, (events) => {
         assert.deepStrictEqual(problems, [])
@@ -203,7 +225,7 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
     return {
       open: (open) =>
         Effect.orDie(
-          Context.get(context, Agents).open(id, { cwd: "/workspace", create: "if-absent", config, ...open })
+          Context.get(context, Agents).open(session, { cwd: "/workspace", create: "if-absent", config, ...open })
         ),
       log,
       shorthand: Effect.map(log, shorthand),
@@ -211,7 +233,9 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
       journal,
       settings: Context.get(context, Settings.Settings),
       sessions: Context.get(context, Sessions.Sessions),
-      unsafeState: () => opened?.unsafeState()
+      unsafeState: () => opened?.unsafeState(),
+      unsafeLeftAt: () => leftAt,
+      notices
     }
   })
 

@@ -46,6 +46,10 @@ export const childrenOf = (pid: number): ReadonlyArray<number> =>
 export const marked = (mark: string): ReadonlyArray<number> =>
   living().flatMap(({ environment, pid }) => (environment.includes(mark) && pid !== process.pid ? [pid] : []))
 
+/** The living processes that have this text among their arguments, this one aside. */
+export const named = (text: string): ReadonlyArray<number> =>
+  living().flatMap(({ pid }) => (read(`/proc/${pid}/cmdline`).includes(text) && pid !== process.pid ? [pid] : []))
+
 /** Returns once `check` holds; dies, saying what it waited for, when it does not within the bound. */
 export const eventually = (
   what: string,
@@ -93,13 +97,20 @@ export const host = (file: string, args: ReadonlyArray<string>, env: Readonly<Re
     Effect.sync(() => {
       const child = ChildProcess.spawn(process.execPath, [file, ...args], {
         env: { ...process.env, ...env },
-        stdio: ["ignore", "pipe", "inherit"]
+        stdio: ["ignore", "pipe", "pipe"]
       })
       let printed = ""
-      child.stdout.on("data", (data) => {
-        printed += String(data)
-      })
-      return { kill: () => child.kill("SIGKILL"), printed: () => printed }
+      for (const stream of [child.stdout, child.stderr])
+        stream.on("data", (data) => {
+          printed += String(data)
+        })
+      const exited = new Promise<number | null>((resolve) => child.once("exit", resolve))
+      return {
+        kill: () => child.kill("SIGKILL"),
+        printed: () => printed,
+        /** Its exit code; none where a signal ended it. */
+        exited: Effect.promise(() => exited)
+      }
     }),
     ({ kill }) => Effect.sync(kill)
   )

@@ -22,7 +22,7 @@ const atEveryStep = (work: (note: (text: string) => Effect.Effect<void>) => Effe
           controls.unsafeArm(() => controls.unsafeFork(Fiber.interrupt(fiber)))
           yield* Fiber.await(fiber)
         }),
-      at
+      { at }
     )
     assert.isTrue(Option.exists(outcome.exit, Exit.isSuccess))
     assert.deepStrictEqual([outcome.fibers, outcome.timers], [0, 0])
@@ -54,6 +54,24 @@ describe("the explorer", () => {
         yield* Fiber.join(beside)
       })
     assert.deepStrictEqual(atEveryStep(work), atEveryStep(work))
+  })
+
+  it("draws another order of the same program from each seed, and the same one from the same", () => {
+    const order = (seed: number) => {
+      const told: Array<string> = []
+      const worker = (name: string) =>
+        Effect.repeatN(
+          Effect.sync(() => void told.push(name)),
+          20
+        )
+      const outcome = Explorer.run(() => Effect.all(["a", "b", "c"].map(worker), { concurrency: 3 }), { seed })
+      assert.isTrue(Option.exists(outcome.exit, Exit.isSuccess))
+      assert.strictEqual(outcome.fibers, 0)
+      return told.join("")
+    }
+    const seeds = Array.from({ length: 20 }, (_, seed) => seed)
+    assert.strictEqual(new Set(seeds.map(order)).size, seeds.length)
+    assert.deepStrictEqual(seeds.map(order), seeds.map(order))
   })
 
   it("lets time pass only when nothing else can happen, the earliest timer first", () => {

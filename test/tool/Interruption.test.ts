@@ -126,14 +126,6 @@ describe("the tool pipeline, interrupted", () => {
     })
   )
 
-  it.effect("R4: a body that interrupts itself is no result either", () =>
-    Effect.gen(function* () {
-      const { fiber } = yield* Effect.provide(start("probe", hi), pipeline(probing(() => Effect.interrupt)))
-      const exit = yield* Fiber.await(fiber)
-      assert.isTrue(Exit.isFailure(exit) && Cause.isInterruptedOnly(exit.cause))
-    })
-  )
-
   it.effect("law 4: whoever interrupts the pipeline waits for an after hook, also if it was forked interruptible", () =>
     Effect.gen(function* () {
       const asked = yield* Deferred.make<void>()

@@ -240,6 +240,25 @@ describe("the tool pipeline", () => {
     })
   )
 
+  it.effect("F15: a body or a hook that interrupts itself has failed: nobody cancelled the call", () =>
+    Effect.gen(function* () {
+      const own = "it was interrupted from inside: nobody cancelled the call"
+      const inner = yield* Effect.fork(Effect.never)
+      yield* Fiber.interrupt(inner)
+      for (const interruption of [Effect.interrupt, Fiber.join(inner)]) {
+        const body = yield* Effect.provide(run("probe", hi), pipeline(probing(() => interruption)))
+        assert.strictEqual(textOf(body), `Error: ${own}`)
+        const before = pipeline(
+          probing(() => Effect.succeed("")),
+          { hooks: { before: () => interruption } }
+        )
+        assert.deepInclude(yield* Effect.provide(run("probe", hi), before), {
+          error: { name: "ToolHookError", code: "HOOK_FAILED" }
+        })
+      }
+    })
+  )
+
   it.effect("F16: arguments or output that their schema refuses", () =>
     Effect.gen(function* () {
       let bodies = 0

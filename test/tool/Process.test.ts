@@ -1,62 +1,18 @@
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Scope from "effect/Scope"
+import * as Settings from "../../src/settings/Settings.ts"
 import * as Process from "../../src/tool/Process.ts"
-import * as ProcessGroup from "../../src/tool/ProcessGroup.ts"
 import { type ProcessIdentity, ToolCall } from "../../src/tool/ToolCall.ts"
-import { bundled, childrenOf, eventually, host, marked, ofGroup } from "../support/processes.ts"
+import { bundled, childrenOf, eventually, host, marked, named, ofGroup } from "../support/processes.ts"
+import { grace, impatient, interrupted, layer, newMark, spawn, stdout, up, upInFiber } from "./commands.ts"
 import { newCall, node } from "./support.ts"
-
-const layer = Process.layer.pipe(Layer.provideMerge(node))
-
-let marks = 0
-/** A text that is in the environment of what one test starts, and of nothing else on this host. */
-const newMark = () => `mark-${process.pid}-${marks++}-${performance.now()}`
-
-/** Starts a script with bash, as a call whose processes bear `mark`. */
-const spawn = Effect.fnUntraced(function* (
-  script: string,
-  options: Partial<Process.Command> & { readonly mark?: string } = {}
-) {
-  const { call, processes } = yield* newCall("bash")
-  const { spawn } = yield* Process.Process
-  const { mark = newMark(), ...more } = options
-  const running = yield* Effect.provideService(
-    spawn({ program: "bash", args: ["-c", script], cwd: "/tmp", env: { TEST_MARK: mark }, ...more }),
-    ToolCall,
-    call
-  )
-  return { ...running, processes, mark }
-})
-
-const stdout = (running: Process.Running) => running.output().stdout.text
-const up = (running: Process.Running) => eventually("the command is up", () => stdout(running).includes("up"))
-
-/** Interrupts a command once it is up; what it leaves must be nothing. */
-const interrupted = Effect.fnUntraced(function* (script: string, options: Partial<Process.Command> = {}) {
-  const mark = newMark()
-  const ready = yield* Deferred.make<void>()
-  const fiber = yield* Effect.fork(
-    Effect.scoped(
-      Effect.gen(function* () {
-        const running = yield* spawn(script, { mark, ...options })
-        yield* up(running)
-        yield* Deferred.succeed(ready, undefined)
-        yield* running.ended
-      })
-    )
-  )
-  yield* Deferred.await(ready)
-  assert.isAbove(marked(mark).length, 0)
-  yield* Fiber.interrupt(fiber)
-  assert.deepStrictEqual(marked(mark), [])
-})
 
 describe("Process", () => {
   it.live("W25: the group is recorded, with its start and the boot, before the command runs", () =>
@@ -110,41 +66,40 @@ describe("Process", () => {
   )
 
   it.live("N01, O-J1: interrupting ends the whole group, children included", () =>
-    Effect.provide(interrupted("sleep 1000 & (sleep 1000 & sleep 1000) & echo up; wait", { grace: "1 hour" }), layer)
+    Effect.provide(interrupted("sleep 1000 & (sleep 1000 & sleep 1000) & echo up; wait"), layer)
   )
 
-  it.live("O-J2, O-J4, O-J5: who ignores the request to stop, leader or not, is killed after the grace", () =>
+  it.live("N01, O-J2, O-J4, O-J5: who ignores the request to stop, leader or not, is killed after the grace", () =>
     Effect.gen(function* () {
       for (const script of [
         "trap '' TERM; echo up; while :; do sleep 1; done",
         "bash -c 'trap \"\" TERM; echo up; while :; do sleep 1; done' & wait",
-        "trap '' TERM; echo up; kill -STOP $$"
+        "trap '' TERM; echo up; kill -STOP $$",
+        "timeout 1000 bash -c 'trap \"\" TERM; echo up; while :; do sleep 1; done'",
+        "timeout 1000 sh -c 'trap \"\" TERM; echo up; sleep 1000 & wait'"
       ]) {
-        yield* interrupted(script, { grace: "200 millis" })
+        yield* interrupted(script)
       }
-    }).pipe(Effect.provide(layer))
+    }).pipe(Effect.provide(impatient))
   )
 
   it.live("a process that stops when asked to has its grace, and what it says then is kept", () =>
     Effect.gen(function* () {
       const running = yield* spawn("trap 'sleep 0.2; echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done", {
-        timeout: "500 millis",
-        grace: "1 hour"
+        timeout: "500 millis"
       })
       const ended = yield* running.ended
       assert.strictEqual(stdout(running), "up\nbye\n")
       assert.deepStrictEqual(ended.code, Option.some(3))
       assert.isTrue(ended.timedOut)
       // a stopped one as well
-      yield* interrupted("trap 'exit 0' TERM; echo up; kill -STOP $$", { grace: "1 hour" })
+      yield* interrupted("trap 'exit 0' TERM; echo up; kill -STOP $$")
     }).pipe(Effect.scoped, Effect.provide(layer))
   )
 
   it.live("O-J6: who left the group is found by its mark and ended, when interrupted and after a normal exit", () =>
     Effect.gen(function* () {
-      yield* interrupted("setsid sleep 1000 & setsid bash -c 'setsid sleep 1000 & wait' & echo up; wait", {
-        grace: "1 hour"
-      })
+      yield* interrupted("setsid sleep 1000 & setsid bash -c 'setsid sleep 1000 & wait' & echo up; wait")
       const running = yield* spawn("setsid sleep 1000 >/dev/null 2>&1 & echo hi")
       const ended = yield* running.ended
       assert.deepStrictEqual(marked(running.mark), [])
@@ -160,7 +115,7 @@ describe("Process", () => {
         "sleep 1000 >/dev/null 2>&1 & echo hi",
         "(sleep 1000; echo late) & echo hi"
       ]) {
-        const running = yield* spawn(script, { grace: "1 hour" })
+        const running = yield* spawn(script)
         const ended = yield* running.ended
         assert.deepStrictEqual(marked(running.mark), [])
         assert.strictEqual(stdout(running), "hi\n")
@@ -171,17 +126,51 @@ describe("Process", () => {
     }).pipe(Effect.scoped, Effect.provide(layer))
   )
 
+  it.live("O-J7: children of a leader that ended well end with its scope, though nobody waited for its end", () =>
+    Effect.gen(function* () {
+      for (const script of ["(sleep 1000 &); echo up; exit 0", "(setsid sleep 1000 &); echo up; exit 0"]) {
+        const scope = yield* Scope.make()
+        const running = yield* Scope.extend(spawn(script), scope)
+        yield* up(running)
+        const { pgid } = running.identity
+        yield* eventually("the leader is gone", () => !ofGroup(pgid).includes(pgid))
+        const child = () => named("sleep\0").filter((pid) => marked(running.mark).includes(pid))
+        yield* eventually("its child runs on", () => child().length === 1)
+        yield* Scope.close(scope, Exit.void)
+        assert.deepStrictEqual(marked(running.mark), [])
+      }
+    }).pipe(Effect.provide(layer))
+  )
+
+  it.live("N01: the grace is a setting, read when a command starts; what is no grace is refused", () =>
+    Effect.gen(function* () {
+      const settings = yield* Settings.Settings
+      const deaf = "trap '' TERM; echo up; while :; do sleep 1; done"
+      const polite = "trap 'sleep 0.3; echo bye; exit' TERM; echo up; while :; do sleep 0.02; done"
+      assert.deepStrictEqual(yield* settings.get(Settings.Processes), { graceMillis: 2000 })
+      for (const graceMillis of [-1, 1.5, Settings.maxGraceMillis + 1])
+        assert.strictEqual(
+          (yield* Effect.flip(settings.set(Settings.Processes, { graceMillis })))._tag,
+          "InvalidSetting"
+        )
+      yield* settings.set(Settings.Processes, { graceMillis: Settings.maxGraceMillis })
+      const patient = yield* upInFiber(polite)
+      yield* settings.set(Settings.Processes, { graceMillis: 0 })
+      yield* interrupted(deaf)
+      yield* Fiber.interrupt(patient.fiber)
+      assert.strictEqual(stdout(patient.running), "up\nbye\n")
+    }).pipe(Effect.provide(Process.layer.pipe(Layer.provideMerge(Settings.layer), Layer.provideMerge(node))))
+  )
+
   it.live(
     "N08, O-J2: a survivor that ignores the request to stop and holds the pipe delays the end by the grace at most",
     () =>
       Effect.gen(function* () {
-        const running = yield* spawn("bash -c 'trap \"\" TERM; echo up; while :; do sleep 1; done' & echo hi", {
-          grace: "200 millis"
-        })
+        const running = yield* spawn("bash -c 'trap \"\" TERM; echo up; while :; do sleep 1; done' & echo hi")
         yield* up(running)
         yield* running.ended
         assert.deepStrictEqual(marked(running.mark), [])
-      }).pipe(Effect.scoped, Effect.provide(layer))
+      }).pipe(Effect.scoped, Effect.provide(impatient))
   )
 
   it.live("W26: children that end by themselves right after their leader are let do so", () =>
@@ -254,9 +243,7 @@ describe("Process", () => {
           Effect.gen(function* () {
             const script = scripts[i % scripts.length] ?? ""
             const fiber = yield* Effect.fork(
-              Effect.scoped(
-                Effect.flatMap(spawn(script, { mark: `${mark}-${i}-`, grace: "50 millis" }), ({ ended }) => ended)
-              )
+              Effect.scoped(Effect.flatMap(spawn(script, { mark: `${mark}-${i}-` }), ({ ended }) => ended))
             )
             // no waiting for something: the moment itself is what varies
             yield* Effect.sleep(i * 1.5)
@@ -266,7 +253,7 @@ describe("Process", () => {
         { concurrency: 4, discard: true }
       )
       assert.deepStrictEqual(marked(mark), [])
-    }).pipe(Effect.provide(layer))
+    }).pipe(Effect.provide(impatient))
   )
 
   it.live("O-J9: what cannot be started is a typed error, and nothing is left of it", () =>
@@ -313,47 +300,14 @@ describe("Process", () => {
         yield* fs.makeDirectory(`${broken}/1/stat`, { recursive: true })
         for (const proc of [none, broken])
           yield* Effect.gen(function* () {
-            const running = yield* spawn("sleep 1000 & echo hi", { grace: "100 millis" })
+            const running = yield* spawn("sleep 1000 & echo hi")
             const ended = yield* running.ended
             assert.isFalse(ended.searched)
             assert.strictEqual(stdout(running), "hi\n")
             assert.deepStrictEqual(marked(running.mark), [])
-            yield* interrupted("trap '' TERM; echo up; while :; do sleep 1; done", { grace: "100 millis" })
-          }).pipe(Effect.scoped, Effect.provide(Layer.provide(Process.layerProc(proc), node)))
+            yield* interrupted("trap '' TERM; echo up; while :; do sleep 1; done")
+          }).pipe(Effect.scoped, Effect.provide(Layer.provide(Process.layerProc(proc), [node, grace(200)])))
       }).pipe(Effect.scoped, Effect.provide(node))
-  )
-})
-
-describe("ProcessGroup", () => {
-  it.effect("where nobody can be looked at, the guards are told to go, as they would outlast the grace", () =>
-    Effect.gen(function* () {
-      let dismissed = false
-      let left: ReadonlyArray<number> | undefined
-      const unused = () => assert.fail("not used")
-      const group: ProcessGroup.Group = {
-        pgid: 999_999_999, // no host counts that far
-        exit: yield* Deferred.make<ProcessGroup.ExitStatus>(),
-        isSearched: () => false,
-        release: unused,
-        isReleased: () => true,
-        dismiss: () => {
-          dismissed = true
-        },
-        flow: unused,
-        isClosed: () => true,
-        living: () => ({ members: dismissed ? [] : [999_999_999], escaped: [], guards: [] }),
-        left: () => left,
-        setLeft: (some) => {
-          left = some
-        },
-        destroy: unused
-      }
-      const fiber = yield* Effect.fork(ProcessGroup.end(group, Duration.hours(1)))
-      yield* Effect.yieldNow()
-      assert.isTrue(dismissed)
-      assert.deepStrictEqual(yield* Fiber.join(fiber), [])
-      assert.deepStrictEqual(left, [])
-    })
   )
 })
 
@@ -378,11 +332,16 @@ describe("a host that is killed", () => {
     }).pipe(Effect.scoped, Effect.provide(node))
   )
 
-  it.live("W25: while the command runs leaves nothing, whatever it ignores", () =>
-    Effect.gen(function* () {
-      const script = "trap '' TERM HUP INT; sleep 1000 & (trap '' TERM; sleep 1000 & wait) & echo up; wait"
-      assert.isAbove(yield* killed("run", script, "up"), 3)
-    }).pipe(Effect.scoped, Effect.provide(node))
+  it.live(
+    "W25: while the command runs leaves nothing, whatever it ignores, and whatever it sends to its own group",
+    () =>
+      Effect.gen(function* () {
+        const signals = "HUP INT QUIT USR1 USR2 PIPE ALRM TERM"
+        const script =
+          `trap '' ${signals}; for name in ${signals}; do kill -$name 0; done; ` +
+          "sleep 1000 & (sleep 1000 & wait) & echo up; wait"
+        assert.isAbove(yield* killed("run", script, "up"), 3)
+      }).pipe(Effect.scoped, Effect.provide(node))
   )
 
   it.live("W25: while the command is being stopped leaves nothing", () =>
@@ -391,4 +350,24 @@ describe("a host that is killed", () => {
       assert.isAbove(yield* killed("stop", script, "asked"), 1)
     }).pipe(Effect.scoped, Effect.provide(node))
   )
+})
+
+describe("a host that ends by itself", () => {
+  for (const [mode, how, code] of [
+    ["exit", "by process.exit", 7],
+    ["throw", "of an error that nobody catches", 1]
+  ] as const)
+    it.live(`N14: ${how} has ended all of its commands, also what left the group`, () =>
+      Effect.gen(function* () {
+        const mark = newMark()
+        const file = yield* bundled("test/tool/fixtures/host.ts")
+        const script =
+          "trap '' TERM HUP INT; sleep 1000 & setsid sleep 1000 & (setsid bash -c '(sleep 1000 &)' &); " +
+          "set -m; sleep 1000 & echo up; wait"
+        const daybook = yield* host(file, [mode, script], { TEST_MARK: mark })
+        assert.strictEqual(yield* daybook.exited, code, daybook.printed())
+        assert.match(daybook.printed(), /^up\n/)
+        yield* eventually("nothing is left", () => marked(mark).length === 0)
+      }).pipe(Effect.scoped, Effect.provide(node))
+    )
 })

@@ -8,6 +8,7 @@ import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Settings from "../../src/settings/Settings.ts"
 import * as BuiltIn from "../../src/tool/BuiltIn.ts"
 import * as Matches from "../../src/tool/Matches.ts"
 import * as Pattern from "../../src/tool/Pattern.ts"
@@ -214,7 +215,7 @@ describe("search", () => {
           pipeline(BuiltIn.layer).pipe(
             Layer.provide(Workspace.layer(root)),
             Layer.provide(Layer.succeed(FileSystem.FileSystem, wide(entries))),
-            Layer.provide(NodePath.layer)
+            Layer.provide([NodePath.layer, Settings.layer])
           )
         )
       assert.strictEqual(yield* searching(130_000), "[nothing matches]")

@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 import type { ToolOutcome } from "../../src/domain/Event.ts"
 import { CallId, SessionId } from "../../src/domain/Ids.ts"
 import type { ToolCallBlock } from "../../src/domain/Message.ts"
+import * as Settings from "../../src/settings/Settings.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
 import * as BuiltIn from "../../src/tool/BuiltIn.ts"
 import * as Outputs from "../../src/tool/Outputs.ts"
@@ -151,14 +152,18 @@ export const outputs = Outputs.layer(".daybook/outputs")
 /** The built-in tools in a workspace that is gone afterwards. */
 export const inWorkspace = <A, E, R>(
   body: (root: string) => Effect.Effect<A, E, R>,
-  options: Workspace.Kept & { readonly outputs?: typeof outputs } = {}
+  options: Workspace.Kept & { readonly outputs?: typeof outputs; readonly settings?: typeof Settings.layer } = {}
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
       const fs = yield* FileSystem.FileSystem
       const root = yield* Effect.flatMap(fs.makeTempDirectoryScoped({ prefix: "daybook-ws-" }), fs.realPath)
       const workspace = Workspace.layer(root, options).pipe(Layer.provideMerge(node))
+      const settings = options.settings ?? Settings.layer
       const store = Layer.provideMerge(options.outputs ?? outputs, workspace)
-      return yield* Effect.provide(body(root), Layer.provideMerge(pipeline(BuiltIn.layer), store))
+      return yield* Effect.provide(
+        body(root),
+        Layer.provideMerge(pipeline(BuiltIn.layer), Layer.merge(store, settings))
+      )
     })
   ).pipe(Effect.provide(node))
