@@ -9,6 +9,7 @@ import type { JournalError, SessionNotFound, SessionOwned } from "../domain/Erro
 import type { SessionId } from "../domain/Ids.ts"
 import type { ModelConfig } from "../domain/Request.ts"
 import * as Transcript from "../domain/Transcript.ts"
+import { asOne } from "../internal/AsOne.ts"
 import { ChatModel } from "../model/ChatModel.ts"
 import { type AcquireOptions, Sessions } from "../session/Sessions.ts"
 import { Settings } from "../settings/Settings.ts"
@@ -52,7 +53,7 @@ const make = Effect.gen(function* () {
       const session = yield* sessions.acquire(id, options)
       const guard = { memory: Transcript.guardMemory(session.unsafeState().transcript) }
       return yield* Agent.make({ ...services, session, config: options.config, guard })
-    })
+    }, asOne)
   }
 })
 

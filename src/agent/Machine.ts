@@ -128,6 +128,10 @@ const startTurn = (
   return Either.map(started, () => become(machine, { _tag: "Running", live: LiveTurn.make(turn), next: "go-on", rest }))
 }
 
+/** Whether the disposal has begun. */
+const isLeaving = (phase: Phase): boolean =>
+  phase._tag === "Disposed" || (phase._tag === "Running" && phase.next === "stop")
+
 const wake = (machine: Machine, events: ReadonlyArray<SessionEvent>) =>
   startTurn(machine, events, Deferred.unsafeMake<IdleReport>(FiberId.none))
 
@@ -136,8 +140,7 @@ export const admit = (machine: Machine, kind: Kind, message: UserMessage): Eithe
   const { phase, session } = machine
   const sessionId = session.id
   if (phase._tag === "Broken") return Either.left(phase.error)
-  if (phase._tag === "Disposed" || (phase._tag === "Running" && phase.next === "stop"))
-    return Either.left(new AgentDisposed({ sessionId }))
+  if (isLeaving(phase)) return Either.left(new AgentDisposed({ sessionId }))
   if (isReserved(message.id) || HashSet.has(session.unsafeState().accepted, message.id))
     return Either.left(new InvalidMessage({ sessionId, reason: "used-id" }))
   const events = [Inbox.inserted(inbox(machine), kind.target, [message])]
@@ -150,7 +153,7 @@ export const admit = (machine: Machine, kind: Kind, message: UserMessage): Eithe
 export const resume = (machine: Machine): Either.Either<boolean, SessionBroken | AgentDisposed> => {
   const { phase, session } = machine
   if (phase._tag === "Broken") return Either.left(phase.error)
-  if (phase._tag === "Disposed") return Either.left(new AgentDisposed({ sessionId: session.id }))
+  if (isLeaving(phase)) return Either.left(new AgentDisposed({ sessionId: session.id }))
   if (phase._tag === "Running" || !Inbox.wakes(inbox(machine))) return Either.right(false)
   return Either.map(wake(machine, []), () => true)
 }

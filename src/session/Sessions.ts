@@ -19,6 +19,7 @@ import { JournalCorrupt, type JournalError, SeqConflict, type SessionNotFound, S
 import type { SessionId } from "../domain/Ids.ts"
 import * as closing from "../domain/Repair.ts"
 import type * as SessionState from "../domain/SessionState.ts"
+import { asOne } from "../internal/AsOne.ts"
 import * as Host from "../internal/Host.ts"
 import * as Journal from "../journal/Journal.ts"
 import { load } from "./Load.ts"
@@ -86,7 +87,7 @@ const make = Effect.gen(function* () {
       })
     )
     return session
-  })
+  }, asOne)
 
   return { acquire }
 })

@@ -26,7 +26,6 @@ import * as Lines from "./Lines.ts"
 import { maxShown } from "./Outputs.ts"
 import * as Seen from "./Seen.ts"
 import { ToolCall } from "./ToolCall.ts"
-import { OnCancel } from "./Tools.ts"
 import { Workspace } from "./Workspace.ts"
 
 const dependencies = [ToolCall]
@@ -71,7 +70,6 @@ export const write = Tool.make("write", {
 })
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.Destructive, true)
-  .annotate(OnCancel, "finish")
 
 /** Replaces a part of a text file. */
 export const edit = Tool.make("edit", {
@@ -88,9 +86,7 @@ export const edit = Tool.make("edit", {
   success: Schema.String,
   failure,
   dependencies
-})
-  .annotate(Tool.Destructive, true)
-  .annotate(OnCancel, "finish")
+}).annotate(Tool.Destructive, true)
 
 /** Reads, writes and edits the files of the workspace. */
 export const layer = Toolkit.make(read, write, edit).toLayer(
@@ -100,17 +96,22 @@ export const layer = Toolkit.make(read, write, edit).toLayer(
     const workspace = yield* Workspace
     const seen = Seen.make()
     const turnstile = Turnstile.make()
-    const alone = <A, E, R>(change: Effect.Effect<A, E, R>) => turnstile(() => change)
 
-    const put = Effect.fnUntraced(function* (
-      target: string,
-      bytes: Uint8Array,
-      before: Option.Option<FileSystem.File.Info>
-    ) {
-      yield* AtomicFile.replace({ fs, paths }, target, bytes, before)
+    const make = Effect.fnUntraced(function* ({ before, bytes, done, failed, target }: Change) {
+      yield* fs.makeDirectory(paths.dirname(target), { recursive: true }).pipe(
+        Effect.zipRight(AtomicFile.replace({ fs, paths }, target, bytes, before)),
+        Effect.mapError((error) => failed(reasonOf(error)))
+      )
       const { sessionId } = yield* ToolCall
       seen.remember({ session: sessionId, path: target, digest: Seen.digestOf(bytes) })
+      return done
     })
+
+    /** One change at a time. A cancel stops it while it is prepared, and lets it finish from then on (O-K5). */
+    const changing = <E, R>(prepared: Effect.Effect<Change, E, R>) =>
+      turnstile((restore) =>
+        Effect.flatMap(ToolCall, ({ finish }) => Effect.flatMap(restore(prepared), (change) => finish(make(change))))
+      )
 
     return {
       read: Effect.fnUntraced(function* ({ limit = defaultLimit, offset = 1, path }) {
@@ -133,12 +134,9 @@ export const layer = Toolkit.make(read, write, edit).toLayer(
         const target = yield* workspace.resolve(path, "write")
         const before = yield* replaceableAt(fs, target, failed)
         const bytes = new TextEncoder().encode(content)
-        yield* fs.makeDirectory(paths.dirname(target), { recursive: true }).pipe(
-          Effect.zipRight(put(target, bytes, before)),
-          Effect.mapError((error) => failed(reasonOf(error)))
-        )
-        return `Wrote ${bytes.length} bytes to ${path}${Option.isNone(before) ? ", a new file" : ""}.`
-      }, alone),
+        const done = `Wrote ${bytes.length} bytes to ${path}${Option.isNone(before) ? ", a new file" : ""}.`
+        return { target, bytes, before, done, failed }
+      }, changing),
       edit: Effect.fnUntraced(function* ({ newText, oldText, path }) {
         const failed = failureOf(path, "edited")
         const pointless = Edit.pointless({ oldText, newText })
@@ -157,14 +155,24 @@ export const layer = Toolkit.make(read, write, edit).toLayer(
             "it has changed since this session last saw it; read it again, then edit what is there now"
           )
         const edited = yield* Either.mapLeft(Edit.apply(bytes, { oldText, newText }), failed)
-        yield* Effect.mapError(put(target, edited.bytes, before), (error) => failed(reasonOf(error)))
-        return `Edited ${path} at line ${edited.line}.`
-      }, alone)
+        return { target, bytes: edited.bytes, before, done: `Edited ${path} at line ${edited.line}.`, failed }
+      }, changing)
     }
   })
 )
 
 // internal
+
+/** A change that is ready: nothing of it has happened. */
+interface Change {
+  readonly target: string
+  readonly bytes: Uint8Array
+  /** What is there now. */
+  readonly before: Option.Option<FileSystem.File.Info>
+  /** What is said of it once it is made, and how a failure of it is. */
+  readonly done: string
+  readonly failed: (detail: string) => FileFailed
+}
 
 /** A regular file; none where nothing is. Fails on anything else. */
 const fileAt = Effect.fnUntraced(function* (

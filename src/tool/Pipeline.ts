@@ -105,8 +105,9 @@ const refusal = Effect.fnUntraced(function* (
 
 /** The outcome of the body alone: its success as text, or its failure. */
 const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown, notes: CallNotes) {
-  const body = tool.handle(args, notes.unsafeStart)
-  const result = yield* outcomeOf(tool.onCancel === "finish" ? apart(body) : Effect.interruptible(body), (error) =>
+  const handled = tool.handle(args, notes.unsafeStart)
+  const body = tool.onCancel === "finish" ? apart(handled) : finishing(Effect.interruptible(handled), notes)
+  const result = yield* outcomeOf(body, (error) =>
     Outcomes.bodyFailed(error instanceof HandlerFailed ? error.error : error)
   )
   if ("failed" in result) return result.failed
@@ -114,6 +115,17 @@ const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown
   const encoded = yield* outcomeOf(output, Outcomes.invalidOutput)
   return "failed" in encoded ? encoded.failed : Outcomes.success(encoded.done)
 })
+
+/** A body that was interrupted past its point of no return came to what it finished with. */
+const finishing = <R>(
+  body: Effect.Effect<unknown, HandlerFailed, R>,
+  notes: CallNotes
+): Effect.Effect<unknown, HandlerFailed, R> =>
+  Effect.flatMap(Effect.exit(body), (exit): Effect.Effect<unknown, HandlerFailed> => {
+    if (Exit.isSuccess(exit) || !Cause.isInterruptedOnly(exit.cause)) return exit
+    const finished = Option.map(Exit.mapError((error: unknown) => new HandlerFailed({ error })))
+    return Effect.flatMap(notes.finished, (own) => Option.getOrElse(finished(own), () => exit))
+  })
 
 /** The outcome as the after hook leaves it, and whether what the body left for the next step stays with it. */
 const reviewed = Effect.fnUntraced(function* (hooks: ToolHookPoints, call: PendingCall, outcome: ToolOutcome) {

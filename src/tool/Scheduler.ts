@@ -49,7 +49,11 @@ const hostOf = (
   callId: block.callId,
   name: block.name,
   progress: (line) =>
-    Effect.sync(() => session.unsafeNotify({ type: "tool-progress", callId: block.callId, text: line })),
+    Effect.sync(() => {
+      // what a body left behind may still tell something: nothing is shown of a call that is over
+      if (Brackets.running(session.unsafeState().brackets).some(({ callId }) => callId === block.callId))
+        session.unsafeNotify({ type: "tool-progress", callId: block.callId, text: line })
+    }),
   recordProcess: (identity) =>
     Effect.zipRight(
       session.append(() => [{ type: "tool/process", data: { ...at, callId: block.callId, ...identity } }]),

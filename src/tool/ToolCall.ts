@@ -6,10 +6,13 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import type { SessionBroken } from "../domain/Errors.ts"
 import type { CallId, SessionId } from "../domain/Ids.ts"
 import type { ToolSpec } from "../domain/Request.ts"
+import { apart } from "../internal/Apart.ts"
 import { type Json, wellFormed } from "../internal/Json.ts"
 
 /** A process group as the journal keeps it: enough to find it again after a crash, and nothing else by mistake. */
@@ -33,6 +36,11 @@ export class ToolCall extends Context.Tag("daybook/tool/ToolCall")<
     readonly progress: (text: string) => Effect.Effect<void>
     /** Says how to read the output so far: that is the result if the body is interrupted. */
     readonly onAbort: (partialOutput: () => string) => Effect.Effect<void>
+    /**
+     * The point of no return of a body that a cancel stops: from here on a cancel lets it finish. `effect` runs to its end,
+     * apart from whoever is interrupted, and what it comes to is what the call came to (R4).
+     */
+    readonly finish: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
     /** Leaves a text for the next step, as a message after this call's result. */
     readonly addContext: (text: string) => Effect.Effect<void>
     /** Asks that the turn end once the calls of this answer are done, if this call succeeds. */
@@ -65,6 +73,8 @@ export interface CallNotes {
   /** The texts left for the next step, in order, none of them empty. */
   readonly contexts: Effect.Effect<ReadonlyArray<string>>
   readonly concludes: Effect.Effect<boolean>
+  /** What the body finished with, once it was past its point of no return. */
+  readonly finished: Effect.Effect<Option.Option<Exit.Exit<unknown, unknown>>>
   /** The output so far as the body reads it, well-formed; empty where it registered nothing, or where its reader throws. */
   readonly partialOutput: Effect.Effect<string>
 }
@@ -81,6 +91,7 @@ export const make: (
 ) => Effect.Effect<{ readonly call: Context.Tag.Service<ToolCall>; readonly notes: CallNotes }> = Effect.fnUntraced(
   function* (host) {
     let started = false
+    let finished = Option.none<Exit.Exit<unknown, unknown>>()
     const concludes = yield* Ref.make(false)
     const contexts = yield* Ref.make<ReadonlyArray<string>>([])
     const partial = yield* Ref.make<() => string>(() => "")
@@ -89,6 +100,13 @@ export const make: (
       call: {
         ...host,
         onAbort: (partialOutput) => Ref.set(partial, partialOutput),
+        finish: (effect) =>
+          Effect.uninterruptible(
+            Effect.flatMap(Effect.exit(apart(effect)), (exit) => {
+              finished = Option.some(exit)
+              return exit
+            })
+          ),
         addContext: (text) =>
           text.trim() === "" ? Effect.void : Ref.update(contexts, (before) => [...before, wellFormed(text)]),
         conclude: Ref.set(concludes, true)
@@ -98,6 +116,7 @@ export const make: (
         unsafeStart: () => {
           started = true
         },
+        finished: Effect.sync(() => finished),
         contexts: Ref.get(contexts),
         concludes: Ref.get(concludes),
         partialOutput: Effect.orElseSucceed(read, () => "")

@@ -10,6 +10,7 @@ import type { Agent } from "../../src/agent/Agent.ts"
 import { MessageId } from "../../src/domain/Ids.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import { call, fail, type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
+import { endings, inputs } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
 
 /** An answer that tells when it streams, and goes on when it is let go. */
@@ -22,14 +23,6 @@ const paused = Effect.map(Effect.all([Deferred.make<void>(), Deferred.make<void>
   return { script, streaming: Deferred.await(streaming), letGo: Deferred.succeed(gate, undefined) }
 })
 
-const inputs = (world: World.World) =>
-  Effect.map(world.log, (log) =>
-    log.flatMap((event) => (event.type === "user/message" ? [`${textOf(event.data)}`] : []))
-  )
-
-const endings = (world: World.World) =>
-  Effect.map(world.log, (log) => log.flatMap((event) => (event.type === "turn/end" ? [event.data.reason.kind] : [])))
-
 describe("the inbox", () => {
   it.scoped("B01 B02: injected input waits for a prompt, and enters before it", () =>
     Effect.gen(function* () {
@@ -38,6 +31,7 @@ describe("the inbox", () => {
       yield* agent.inject("x")
       assert.strictEqual(yield* world.shorthand, "in+")
       assert.deepStrictEqual(yield* agent.status, { _tag: "Idle", parked: 0 })
+      assert.deepStrictEqual((yield* agent.pending).map(textOf), ["x"])
       yield* Effect.zipRight(agent.followup("p"), agent.idle)
       assert.match(yield* world.shorthand, /^in\+ in\+ T<1 in- in- S<1 UM UM/)
       assert.deepStrictEqual(yield* inputs(world), ["x", "p"])

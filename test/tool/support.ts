@@ -100,6 +100,16 @@ export const startCancelled = Effect.fnUntraced(function* (name: string, args: s
   return started
 })
 
+/** A call that is interrupted at its nth step, and whether it came that far. */
+export const interruptedAt = Effect.fnUntraced(function* (point: number, name: string, args: string) {
+  const scheduler = interruptingAt(point)
+  const exit = yield* startAt(name, args, Effect.void, scheduler.watched).pipe(
+    Effect.flatMap(({ fiber }) => Fiber.await(fiber)),
+    Effect.withScheduler(scheduler)
+  )
+  return { exit, fired: scheduler.hasFired() }
+})
+
 /** A call and its outcome. */
 export const run = (name: string, args: string): Effect.Effect<ToolOutcome, never, Pipeline.Pipeline> =>
   Effect.flatMap(start(name, args), ({ fiber }) => Fiber.join(fiber))
