@@ -185,12 +185,15 @@ export interface Cancelling {
   readonly dropped: ReadonlyArray<MessageId>
 }
 
-/** Interrupts the running turn before anything else, drops what waits, and lets nothing follow by itself (R11). */
+/** Whether somebody sent it. What a tool left for the next step belongs to its result, and no cancel takes that back. */
+const isSent = ({ source }: UserMessage): boolean => source.kind !== "context"
+
+/** Interrupts the running turn before anything else, drops what was sent and waits, and lets nothing follow by itself (R11). */
 export const cancel = (machine: Machine, cause: CancelCause, keepInbox: boolean): Cancelling => {
   const live = machine.phase._tag === "Running" ? machine.phase.live : undefined
   const meant = live !== undefined && live.stage._tag !== "Decided"
   if (live !== undefined) cancelLive(machine, live, cause)
-  const dropped = keepInbox ? [] : drop(machine, () => true)
+  const dropped = keepInbox ? [] : drop(machine, isSent)
   follow(machine, "park")
   return { live, meant, dropped }
 }

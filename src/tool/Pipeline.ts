@@ -18,8 +18,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { ToolOutcome } from "../domain/Event.ts"
-import { MessageId } from "../domain/Ids.ts"
-import { type TextBlock, type ToolCallBlock, text, type UserMessage } from "../domain/Message.ts"
+import { type TextBlock, type ToolCallBlock, text } from "../domain/Message.ts"
 import { apart } from "../internal/Apart.ts"
 import { boundary } from "../internal/Cut.ts"
 import { deepFreeze, wellFormed } from "../internal/Json.ts"
@@ -67,7 +66,7 @@ const make = Effect.gen(function* () {
       const { keepContext, outcome: reviewedOutcome } = yield* reviewed(hooks, call, finished(outcome))
       const kept = finished(reviewedOutcome)
       const concludes = !kept.isError && (yield* notes.concludes)
-      const context = keepContext ? contextMessages(call, yield* notes.contexts) : []
+      const context = keepContext ? yield* notes.contexts : []
       return finished({
         ...kept,
         content: yield* fitted(outputs, call, kept),
@@ -212,11 +211,3 @@ const outcomeOf = <A, E, R>(
 /** Well-formed, and frozen: from here on nobody changes it. */
 const finished = (outcome: ToolOutcome): ToolOutcome =>
   deepFreeze({ ...outcome, content: outcome.content.map((block): TextBlock => text(wellFormed(block.text))) })
-
-const contextMessages = (call: PendingCall, contexts: ReadonlyArray<string>): ReadonlyArray<UserMessage> =>
-  contexts.map((context, index) => ({
-    id: MessageId.make(`${call.callId}-context-${index}`),
-    role: "user",
-    source: { kind: "context" },
-    content: [text(context)]
-  }))

@@ -61,7 +61,7 @@ const hostOf = (
     )
 })
 
-/** How a call came out that was interrupted: never begun, or cut with whatever output it had (R4). */
+/** How a call came out that was interrupted: never begun, or cut with whatever it had put out and left behind (R4). */
 const interruptedOutcome = (notes: ToolCall.CallNotes): Effect.Effect<ToolOutcome> =>
   Effect.gen(function* () {
     if (!(yield* notes.started)) return Results.abortedBeforeDispatch
@@ -72,11 +72,13 @@ const interruptedOutcome = (notes: ToolCall.CallNotes): Effect.Effect<ToolOutcom
       Preview.sizeOf(output) <= defaultInlineCap
         ? Option.some(output)
         : Preview.make(output, defaultInlineCap, (left) => `[${left} bytes of it are left out here]`)
-    return Results.failure(
+    const aborted = Results.failure(
       "TOOL_ABORTED",
       output === "" ? message : `${message}. Its output until then:\n${Option.getOrElse(shown, () => "")}`,
       "AbortError"
     )
+    const context = yield* notes.contexts
+    return context.length === 0 ? aborted : { ...aborted, context }
   })
 
 /** A success that came although the turn was cancelled is kept, and says so (R4). */

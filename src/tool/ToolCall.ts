@@ -10,7 +10,8 @@ import type * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import type { SessionBroken } from "../domain/Errors.ts"
-import type { CallId, SessionId } from "../domain/Ids.ts"
+import { type CallId, MessageId, type SessionId } from "../domain/Ids.ts"
+import { text, type UserMessage } from "../domain/Message.ts"
 import type { ToolSpec } from "../domain/Request.ts"
 import { apart } from "../internal/Apart.ts"
 import { type Json, wellFormed } from "../internal/Json.ts"
@@ -70,8 +71,8 @@ export interface CallNotes {
   readonly started: Effect.Effect<boolean>
   /** The pipeline's own: marks the body as entered. It is no effect, so that nothing comes between it and the body. */
   readonly unsafeStart: () => void
-  /** The texts left for the next step, in order, none of them empty. */
-  readonly contexts: Effect.Effect<ReadonlyArray<string>>
+  /** What was left for the next step, in order, none of it empty. */
+  readonly contexts: Effect.Effect<ReadonlyArray<UserMessage>>
   readonly concludes: Effect.Effect<boolean>
   /** What the body finished with, once it was past its point of no return. */
   readonly finished: Effect.Effect<Option.Option<Exit.Exit<unknown, unknown>>>
@@ -93,7 +94,7 @@ export const make: (
     let started = false
     let finished = Option.none<Exit.Exit<unknown, unknown>>()
     const concludes = yield* Ref.make(false)
-    const contexts = yield* Ref.make<ReadonlyArray<string>>([])
+    const contexts = yield* Ref.make<ReadonlyArray<UserMessage>>([])
     const partial = yield* Ref.make<() => string>(() => "")
     const read = Effect.flatMap(Ref.get(partial), (partialOutput) => Effect.try(() => wellFormed(partialOutput())))
     return {
@@ -107,8 +108,10 @@ export const make: (
               return exit
             })
           ),
-        addContext: (text) =>
-          text.trim() === "" ? Effect.void : Ref.update(contexts, (before) => [...before, wellFormed(text)]),
+        addContext: (context) =>
+          context.trim() === ""
+            ? Effect.void
+            : Ref.update(contexts, (before) => [...before, contextMessage(host.callId, before.length, context)]),
         conclude: Ref.set(concludes, true)
       },
       notes: {
@@ -124,3 +127,12 @@ export const make: (
     }
   }
 )
+
+// internal
+
+const contextMessage = (callId: CallId, index: number, context: string): UserMessage => ({
+  id: MessageId.make(`${callId}-context-${index}`),
+  role: "user",
+  source: { kind: "context" },
+  content: [text(wellFormed(context))]
+})

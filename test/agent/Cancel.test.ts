@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Scope from "effect/Scope"
@@ -11,6 +13,7 @@ import type { Agent } from "../../src/agent/Agent.ts"
 import type { SessionBroken } from "../../src/domain/Errors.ts"
 import { CallId } from "../../src/domain/Ids.ts"
 import { textOf } from "../../src/domain/Message.ts"
+import * as Journal from "../../src/journal/Journal.ts"
 import { call, fail, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
 import { at, door, endings, inputs, others, watch } from "../support/Watching.ts"
@@ -273,6 +276,38 @@ describe("a cancel", () => {
           error: { message: "it was interrupted from inside: nobody cancelled it", code: "UNKNOWN" }
         }
       })
+    })
+  )
+
+  it.scoped("R4 R12: from the cancel of eight running bodies to its answer there is one commit", () =>
+    Effect.gen(function* () {
+      let commits = 0
+      const journal = Layer.map(Journal.layerMemory, (context) => {
+        const real = Context.get(context, Journal.Journal)
+        return Context.make(Journal.Journal, {
+          ...real,
+          append: (batches) => Effect.tap(real.append(batches), () => Effect.sync(() => commits++))
+        })
+      })
+      let bodies = 0
+      const running = yield* Deferred.make<void>()
+      const world = yield* World.make({
+        journal,
+        scripts: [call(...Array.from({ length: 8 }, (_, index) => ["look", { id: `${index}` }] as const))],
+        body: () =>
+          Effect.zipRight(
+            Effect.suspend(() => (++bodies === 8 ? Deferred.succeed(running, undefined) : Effect.void)),
+            Effect.never
+          )
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* Deferred.await(running)
+      yield* others
+      commits = 0
+      assert.deepInclude(yield* agent.cancel("user"), { _tag: "Settled", durable: true })
+      assert.strictEqual(commits, 1)
+      assert.match(yield* world.shorthand, /TR\(c0\).*TR\(c7\) S>1 T>\(aborted\)$/)
     })
   )
 

@@ -239,6 +239,30 @@ describe("tool groups", () => {
     })
   )
 
+  it.scoped("E15 R4: what cancelled tools had left for the next step is not lost: the next prompt brings it", () =>
+    Effect.gen(function* () {
+      const ready = yield* Deferred.make<void>()
+      const leave = (id: string) => Effect.flatMap(ToolCall, (it) => it.addContext(`note of ${id}`))
+      const world = yield* World.make({
+        scripts: [call(["touch", { id: "a" }], ["look", { id: "b" }], ["touch", { id: "c" }]), say("x")],
+        body: (id) =>
+          id === "a"
+            ? Effect.as(leave(id), id)
+            : Effect.zipRight(leave(id), Effect.zipRight(Deferred.succeed(ready, undefined), Effect.never))
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* Deferred.await(ready)
+      yield* agent.cancel("user")
+      assert.match(yield* world.shorthand, /TR\(c0\) in\+ TC\(c1\) TR\(c1\) in\+ TC\(c2\) TR\(c2\) S>1 T>\(aborted\)$/)
+      assert.deepStrictEqual((yield* agent.pending).map(textOf), ["note of a", "note of b"])
+      yield* agent.followup("next")
+      yield* agent.idle
+      const sent = (yield* world.requests)[1]?.messages ?? []
+      assert.deepStrictEqual(sent.slice(-3).map(textOf), ["note of a", "note of b", "next"])
+    })
+  )
+
   it.scoped(
     "E11 O-A1 O-A2 O-A4 O-A8: a cancel keeps real results, cuts what runs, answers what never started; the next prompt works",
     () =>
