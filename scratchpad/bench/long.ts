@@ -70,5 +70,6 @@ export const longSession = (filename: string, events: number, compacted = false)
     let turn = 1
     for (; session.unsafeState().head < events; turn++) yield* session.append((state) => turnEvents(turn, state.head))
     if (compacted) yield* session.append((state) => [replaced(turn - 1, state.head)])
-    return yield* session.barrier
+    yield* session.barrier
+    return session.unsafeHead()
   }).pipe(Effect.scoped, Effect.provide(sessions(filename)))

@@ -5,13 +5,15 @@
  * - A send returns once its message is durable (law 7). Cancel names the turn it means and cannot fail (law 5, R11).
  * - Disposal is final: once begun, no turn starts and sends fail (R12).
  */
+import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Fiber from "effect/Fiber"
 import * as FiberRef from "effect/FiberRef"
 import { globalValue } from "effect/GlobalValue"
 import * as Option from "effect/Option"
-import * as Scope from "effect/Scope"
+import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import {
   type AgentDisposed,
@@ -88,7 +90,10 @@ const enclosingTurns: FiberRef.FiberRef<ReadonlyArray<LiveTurn.LiveTurn>> = glob
 const isInside = (live: LiveTurn.LiveTurn): Effect.Effect<boolean> =>
   Effect.map(FiberRef.get(enclosingTurns), (turns) => turns.includes(live))
 
-/** Runs the machine's turns, one after another, each on a fiber that was forked uninterruptible. */
+/**
+ * Runs the machine's turns, one after another, each on a fiber that was forked uninterruptible. A bug of the machine itself
+ * breaks the session, and whoever waits is told.
+ */
 const drive = (machine: Machine.Machine, loop: Loop): Effect.Effect<never> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.forever(
@@ -103,6 +108,13 @@ const drive = (machine: Machine.Machine, loop: Loop): Effect.Effect<never> =>
         const exit = yield* Fiber.await(fiber)
         yield* Effect.sync(() => Machine.finish(machine, live, exit))
       })
+    )
+  ).pipe(
+    Effect.tapDefect((cause) =>
+      Effect.zipRight(
+        Effect.logError(`the agent of session ${machine.session.id} broke`, cause),
+        Effect.sync(() => Machine.broke(machine, Cause.squash(cause)))
+      )
     )
   )
 
@@ -120,51 +132,49 @@ const sender = (machine: Machine.Machine, name: keyof typeof Machine.kinds) =>
   Effect.fn(`Agent.${name}`)(function* (input: Input) {
     const kind = Machine.kinds[name]
     const message = yield* userMessage(machine.session.id, kind, input)
-    yield* Effect.suspend(() => Machine.admit(machine, kind, message))
-    yield* machine.session.barrier
+    const head = yield* Effect.suspend(() =>
+      Either.map(Machine.admit(machine, kind, message), machine.session.unsafeHead)
+    )
+    yield* machine.session.durable(head)
     return message.id
   })
 
 const canceller = (machine: Machine.Machine) => {
   const { session } = machine
-  /** Whether what was in the log at a head is durable, once that is known. One that was given back since kept all of it. */
-  const durably = (head: number) =>
-    Effect.map(
-      Effect.isSuccess(session.barrier),
-      (isDurable) => isDurable || (machine.phase._tag !== "Broken" && session.unsafeState().head >= head)
-    )
   return Effect.fn("Agent.cancel")(function* (
     cause: CancelCause,
     options: { readonly keepInbox?: boolean } = {}
   ): Effect.fn.Return<Cancelled> {
     const { dropped, live, meant } = Machine.cancel(machine, cause, options.keepInbox === true)
-    const { head } = session.unsafeState()
-    if (live === undefined) {
-      const durable = yield* durably(head)
-      return { _tag: "Idle", dropped, durable }
-    }
+    const durably = Effect.isSuccess(session.durable(session.unsafeHead()))
+    if (live === undefined) return { _tag: "Idle", dropped, durable: yield* durably }
     const { turn } = live
     if (yield* isInside(live)) return { _tag: "Recorded", turn, dropped }
     const ended = yield* Deferred.await(live.ended)
-    const durable = ended.durable && (yield* durably(head))
+    const durable = ended.durable && (yield* durably)
     if (!meant) return { _tag: "Idle", dropped, durable }
     return { _tag: "Settled", turn, ending: ended.ending, cause: LiveTurn.causeOf(live) ?? cause, dropped, durable }
   })
 }
 
-/**
- * Ends the running turn, waits for its end, and stops the driver. Dies where that turn itself would have to wait: the turn
- * then goes down without its session, and the next owner closes it.
- */
+/** Ends the running turn, waits for its end, and stops the driver. */
 const dispose = (machine: Machine.Machine, driver: Fiber.Fiber<never>) =>
   Effect.gen(function* () {
     const running = Machine.dispose(machine)
-    if (Option.isSome(running) && (yield* isInside(running.value.live))) {
-      yield* Fiber.interruptFork(driver)
-      return yield* Effect.die(new InsideTurn({ sessionId: machine.session.id, operation: "leaving the agent" }))
-    }
     if (Option.isSome(running)) yield* Deferred.await(running.value.rest)
     yield* Fiber.interrupt(driver)
+  })
+
+/**
+ * Gives the agent and its session back by `close`. On the fibers of the running turn, which cannot wait for its own end, it
+ * begins that, has it done apart once the turn has ended, and dies with `InsideTurn`.
+ */
+const leave = (machine: Machine.Machine, close: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    const running = Machine.dispose(machine)
+    if (Option.isNone(running) || !(yield* isInside(running.value.live))) return yield* close
+    yield* Effect.forkDaemon(Effect.locally(close, enclosingTurns, []))
+    return yield* Effect.die(new InsideTurn({ sessionId: machine.session.id, operation: "leaving the agent" }))
   })
 
 const idle = (machine: Machine.Machine): Effect.Effect<Machine.IdleReport, InsideTurn> =>
@@ -176,28 +186,29 @@ const idle = (machine: Machine.Machine): Effect.Effect<Machine.IdleReport, Insid
     )
   })
 
+/** An agent, and how it is left: whoever closes its scope does so through that. */
+export interface Made {
+  readonly agent: Agent
+  readonly leave: (close: Effect.Effect<void>) => Effect.Effect<void>
+}
+
 /** The agent of a session, until the scope closes; closing it ends the running turn and waits for its end. */
-export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<Agent, never, Scope.Scope> {
+export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<Made, never, Scope.Scope> {
   const { session } = loop
   const machine = Machine.make(session, yield* Effect.makeLatch(false))
   const watch = Effect.map(session.broken, (error) => Machine.broken(machine, error))
   yield* Effect.forkScoped(Effect.interruptible(watch))
-  // Not a fiber of the scope: a scope that is left from inside a turn must not wait for that turn. And added to the scope
-  // itself: `Effect.addFinalizer` runs with the fiber refs of this moment, and could not tell whose turn it runs in.
-  const scope = yield* Effect.scope
-  yield* Effect.uninterruptible(
-    Effect.flatMap(Effect.forkDaemon(Effect.interruptible(drive(machine, loop))), (driver) =>
-      Scope.addFinalizer(scope, dispose(machine, driver))
-    )
+  yield* Effect.acquireRelease(Effect.forkDaemon(Effect.interruptible(drive(machine, loop))), (driver) =>
+    dispose(machine, driver)
   )
-  return {
+  const agent: Agent = {
     sessionId: session.id,
     followup: sender(machine, "followup"),
     steer: sender(machine, "steer"),
     inject: sender(machine, "inject"),
     remove: Effect.fn("Agent.remove")(function* (id: MessageId) {
-      const dropped = yield* Effect.sync(() => Machine.drop(machine, (message) => message.id === id))
-      if (machine.phase._tag !== "Disposed") yield* session.barrier
+      const dropped = Machine.drop(machine, (message) => message.id === id)
+      yield* session.durable(session.unsafeHead())
       return dropped.length > 0
     }),
     pending: Effect.sync(() => Inbox.pending(Machine.inbox(machine))),
@@ -207,4 +218,5 @@ export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<A
     status: Effect.sync(() => Machine.status(machine)),
     events: session.feed
   }
+  return { agent, leave: (close) => leave(machine, close) }
 })

@@ -38,6 +38,13 @@ export class Agents extends Context.Tag("daybook/agent/Agents")<
   }
 >() {}
 
+/** Gives the agent to the scope, together with its session. */
+const given = <E, R>(open: Effect.Effect<Agent.Made, E, R>) =>
+  Effect.map(
+    asOne(open, (close, made) => made.leave(close)),
+    ({ agent }) => agent
+  )
+
 const make = Effect.gen(function* () {
   const sessions = yield* Sessions
   const services = {
@@ -53,7 +60,7 @@ const make = Effect.gen(function* () {
       const session = yield* sessions.acquire(id, options)
       const guard = { memory: Transcript.guardMemory(session.unsafeState().transcript) }
       return yield* Agent.make({ ...services, session, config: options.config, guard })
-    }, asOne)
+    }, given)
   }
 })
 

@@ -131,7 +131,7 @@ const cited = (state: SessionState, more: number): ReadonlyArray<number> => {
 }
 
 const withRun = (attempt: Attempt, answer: (runs: number) => SessionEvent): ReadonlyArray<SessionEvent> => {
-  const runs = received(attempt, Chunks.endRun(attempt.runs))
+  const runs = received(attempt, Chunks.endRuns(attempt.runs))
   return [...runs, answer(runs.length)]
 }
 
@@ -154,7 +154,7 @@ export const answered = (attempt: Attempt, state: SessionState): ReadonlyArray<S
 /** The pending run and, if anything readable came, the answer so far, marked as interrupted. */
 export const interrupted = (attempt: Attempt, state: SessionState): ReadonlyArray<SessionEvent> => {
   const message = Answer.partialMessage(attempt.assembly, attempt.place)
-  if (message === undefined) return received(attempt, Chunks.endRun(attempt.runs))
+  if (message === undefined) return received(attempt, Chunks.endRuns(attempt.runs))
   return withRun(attempt, (runs) => ({
     type: "assistant/message",
     data: { turn: attempt.place.turn, step: attempt.place.step, message, interrupted: true, ...usage(attempt) },
@@ -163,4 +163,4 @@ export const interrupted = (attempt: Attempt, state: SessionState): ReadonlyArra
 }
 
 /** The pending run alone: what a failed attempt leaves (D14). */
-export const failed = (attempt: Attempt): ReadonlyArray<SessionEvent> => received(attempt, Chunks.endRun(attempt.runs))
+export const failed = (attempt: Attempt): ReadonlyArray<SessionEvent> => received(attempt, Chunks.endRuns(attempt.runs))

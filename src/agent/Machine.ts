@@ -231,27 +231,35 @@ const settle = (machine: Machine): void => {
   if (parked > 0) session.unsafeNotify({ type: "parked", count: parked })
 }
 
+const endedAs = (live: LiveTurn.LiveTurn, ending: TurnEnding, durable: boolean): LiveTurn.Ended => {
+  const cause = LiveTurn.causeOf(live)
+  return { turn: live.turn, ending, ...(cause === undefined ? {} : { cause }), durable }
+}
+
 /** A turn is over and its fiber gone: whoever waits for it is answered, and what follows begins. */
 export const finish = (machine: Machine, live: LiveTurn.LiveTurn, exit: Exit.Exit<TurnEnding, SessionBroken>): void => {
-  const cause = LiveTurn.causeOf(live)
-  const of = { turn: live.turn, ...(cause === undefined ? {} : { cause }) }
-  if (Exit.isSuccess(exit)) {
-    const ended: LiveTurn.Ended = { ...of, ending: exit.value, durable: true }
-    machine.last = Option.some(ended)
-    machine.session.unsafeNotify({ type: "ended", ...of, ending: exit.value })
-    settle(machine)
-    Deferred.unsafeDone(live.ended, Exit.succeed(ended))
+  if (Exit.isFailure(exit)) {
+    broke(machine, Cause.squash(exit.cause))
     return
   }
-  const error = machine.session.unsafeBreak(Cause.squash(exit.cause))
-  const ending: TurnEnding =
-    live.stage._tag === "Decided"
-      ? live.stage.ending
-      : { kind: "error", error: { message: error.message, code: "UNKNOWN" } }
-  const ended: LiveTurn.Ended = { ...of, ending, durable: false }
+  const ended = endedAs(live, exit.value, true)
+  const { durable: _durable, ...told } = ended
   machine.last = Option.some(ended)
-  become(machine, { _tag: "Broken", error })
+  machine.session.unsafeNotify({ type: "ended", ...told })
+  settle(machine)
   Deferred.unsafeDone(live.ended, Exit.succeed(ended))
+}
+
+/** The turn cannot come to its end: the session is broken, and whoever waits for the turn is answered. */
+export const broke = (machine: Machine, cause: unknown): void => {
+  const error = machine.session.unsafeBreak(cause)
+  const { phase } = machine
+  const live = phase._tag === "Running" ? phase.live : undefined
+  const failed: TurnEnding = { kind: "error", error: { message: error.message, code: "UNKNOWN" } }
+  const ended = live && endedAs(live, live.stage._tag === "Decided" ? live.stage.ending : failed, false)
+  if (ended !== undefined) machine.last = Option.some(ended)
+  become(machine, { _tag: "Broken", error })
+  if (live !== undefined && ended !== undefined) Deferred.unsafeDone(live.ended, Exit.succeed(ended))
 }
 
 /** Gives the turn its fiber. What happened before that interrupts it now: a cancel, or a failed write. */

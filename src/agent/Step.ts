@@ -7,6 +7,7 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as HashSet from "effect/HashSet"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -58,18 +59,16 @@ export const claim = (
   turn: number,
   offered: ReadonlyArray<UserMessage>,
   more: (state: SessionState.SessionState) => ReadonlyArray<SessionEvent> | undefined = () => []
-): Effect.Effect<void, SessionBroken> => {
-  let claimed: ReadonlyArray<MessageId> = []
-  const append = session.append((state) => {
+): Effect.Effect<void, SessionBroken> =>
+  Effect.suspend(() => {
+    const state = session.unsafeState()
     const following = more(state)
-    if (following === undefined) return []
-    claimed = offered.flatMap(({ id }) => (Inbox.isPending(state.inbox, id) ? [id] : []))
-    return [...Inbox.removed(state.inbox, new Set(claimed)), ...following]
+    if (following === undefined) return Effect.void
+    const ids = offered.flatMap(({ id }) => (Inbox.isPending(state.inbox, id) ? [id] : []))
+    return Either.map(session.unsafeAppend([...Inbox.removed(state.inbox, new Set(ids)), ...following]), () => {
+      if (ids.length > 0) session.unsafeNotify({ type: "claimed", turn, ids })
+    })
   })
-  return Effect.map(append, () => {
-    if (claimed.length > 0) session.unsafeNotify({ type: "claimed", turn, ids: claimed })
-  })
-}
 
 /** What enters of a batch: not what is blank, nor an offered message that was removed meanwhile. */
 const stillWanted = (

@@ -14,7 +14,7 @@ import * as Option from "effect/Option"
 import { JournalUnsupported, SessionOwned } from "../domain/Errors.ts"
 import { withoutStyle } from "./Help.ts"
 import { flattened } from "./Line.ts"
-import { Shutdown } from "./Shutdown.ts"
+import { Shutdown, untilOverdue } from "./Shutdown.ts"
 import { OutputClosed, type Stdio, say } from "./Stdio.ts"
 
 /** The command line cannot be followed. Nothing was changed. */
@@ -65,7 +65,7 @@ const report = (cause: Cause.Cause<unknown>): Effect.Effect<void, never, Stdio |
     onSome: ({ code, line }) =>
       Effect.gen(function* () {
         yield* logCause(cause)
-        if (line !== undefined) yield* say(line)
+        if (line !== undefined) yield* untilOverdue(say(line))
         yield* (yield* Shutdown).endWith(code)
       })
   })

@@ -3,7 +3,7 @@
  *
  * - Nothing is created before the command line was found good and the prompt was read.
  * - A prompt is sent or it is not: no signal comes between. Once it is sent, a signal cancels the turn, keeps what is
- *   queued, and waits until all is settled and stored.
+ *   queued, and waits until all is settled and stored. After that a signal bounds the wait for whoever reads the output.
  * - How it went is read from the journal, and never from what was shown on the way.
  */
 import * as Args from "@effect/cli/Args"
@@ -30,7 +30,7 @@ import * as Prompt from "./Prompt.ts"
 import { root } from "./Root.ts"
 import * as Screen from "./Screen.ts"
 import * as SessionArg from "./SessionArg.ts"
-import { Shutdown } from "./Shutdown.ts"
+import { reading, Shutdown, untilOverdue } from "./Shutdown.ts"
 import { say } from "./Stdio.ts"
 import * as Verdict from "./Verdict.ts"
 
@@ -83,7 +83,8 @@ const description = HelpDoc.blocks([
       "Exit codes: 0 completed; 1 failed, cut at a token limit, not run, or the output could not be written;",
       "2 usage; 3 blocked, or a call was denied; 4 the session is owned by another process; 130 cancelled by",
       "SIGINT, 143 by SIGTERM or SIGHUP. A signal cancels the turn, and waits until that has settled and is",
-      "stored."
+      "stored; if that fails the code is 1. Output that nobody reads is then waited for 2 seconds more, and if",
+      "some of it is lost, a signal's code takes the place of 0."
     ].join("\n")
   ),
   HelpDoc.p(OfflineGrammar.grammar)
@@ -130,34 +131,36 @@ const run = (errand: Errand) =>
     Effect.gen(function* () {
       const id = yield* Option.match(errand.session, { onNone: () => makeSessionId, onSome: Effect.succeed })
       const screen = yield* Screen.make(errand.output)
-      const verdict = yield* supervised(Effect.scoped(converse({ errand, id, screen, restore })))
-      if (Option.isSome(verdict)) yield* conclude(id, verdict.value)
+      const watcher = makeWatcher(screen)
+      const conversation = Effect.scoped(converse({ errand, id, screen, watcher, restore }))
+      const verdict = yield* supervised(Effect.ensuring(conversation, watcher.end))
+      if (Option.isSome(verdict)) yield* conclude(id, verdict.value, watcher.isRead())
       // however it went: an output that lacks something is an error
       yield* supervised(screen.written)
     })
   )
 
-const conclude = Effect.fnUntraced(function* (id: SessionId, verdict: Verdict.Verdict) {
+const conclude = Effect.fnUntraced(function* (id: SessionId, verdict: Verdict.Verdict, isRead: boolean) {
   const shutdown = yield* Shutdown
   const advice = Verdict.advice(id, verdict)
-  if (advice !== undefined) yield* say(advice)
-  yield* shutdown.endWith(Verdict.exitCode(verdict, yield* shutdown.signal))
+  if (advice !== undefined) yield* untilOverdue(say(advice))
+  if (!isRead) yield* untilOverdue(say(`standard output was not read; \`daybook show ${id}\` has it all`))
+  yield* shutdown.endWith(Verdict.exitCode(verdict, { signal: yield* shutdown.signal, isRead }))
 })
 
 interface Conversation {
   readonly errand: Errand
   readonly id: SessionId
   readonly screen: Screen.Screen
+  readonly watcher: Watcher
   /** Opens the windows in which a signal is heard. */
   readonly restore: Restore
 }
 
 /** Opens the session, sends the prompt and waits. */
-const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen }: Conversation) {
+const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, watcher }: Conversation) {
   const agents = yield* Agents
   const journal = yield* Journal
-  yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor({ what: screen.waitingFor, tell: screen.note }))
-  const watched = yield* watcher(screen)
   const agent = yield* restore(
     agents.open(id, {
       cwd: errand.place.workspace,
@@ -166,14 +169,18 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen }: C
       ...Option.match(errand.route, { onNone: () => ({}), onSome: (route) => ({ config: route }) })
     })
   )
-  if (Option.isNone(errand.session)) yield* say(`session ${id}`)
-  yield* watched(agent)
+  const what = Effect.map(agent.status, screen.waitingFor)
+  yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor({ what, tell: screen.note }))
+  // until the prompt is sent a signal is heard, also by what nobody reads
+  const tell = (line: string) => restore(say(line))
+  if (Option.isNone(errand.session)) yield* tell(`session ${id}`)
+  yield* watcher.begin(agent)
   const { head, header } = yield* journal.find(id)
   if (header.cwd !== errand.place.workspace)
-    yield* say(`session ${id} was begun in ${header.cwd}; its tools work in ${errand.place.workspace} now`)
+    yield* tell(`session ${id} was begun in ${header.cwd}; its tools work in ${errand.place.workspace} now`)
   const parked = (yield* agent.pending).filter((message) => message.source.kind === "prompt").length
   if (parked > 0)
-    yield* say(`session ${id}: ${count(parked, "prompt")} waited, and ${parked === 1 ? "runs" : "run"} first`)
+    yield* tell(`session ${id}: ${count(parked, "prompt")} waited, and ${parked === 1 ? "runs" : "run"} first`)
 
   const own = yield* makeMessageId
   // the last moment for a signal that is to send nothing
@@ -186,20 +193,32 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen }: C
   return search.verdict
 })
 
-/**
- * Shows an agent's feed on a fiber of its own. It is to be made before the agent is opened: its scope then closes after the
- * agent's, whose feed has ended by that time, and waits until everything is shown.
- */
-const watcher = Effect.fnUntraced(function* (screen: Screen.Screen) {
+/** Shows an agent's feed on a fiber of its own. */
+type Watcher = ReturnType<typeof makeWatcher>
+
+const makeWatcher = (screen: Screen.Screen) => {
   let fiber: Option.Option<Fiber.RuntimeFiber<void>> = Option.none()
-  yield* Effect.addFinalizer(() => Effect.suspend(() => Fiber.awaitAll(Option.toArray(fiber))))
-  return (agent: Agent) =>
-    Effect.gen(function* () {
-      const shown = Effect.catchAll(screen.show(agent.events), (error) =>
-        say(`what follows is not shown: ${error.message}`)
-      )
-      fiber = Option.some(yield* Effect.forkDaemon(Effect.interruptible(shown)))
-      // it subscribes as soon as it runs: let it run
-      yield* Effect.yieldNow()
-    })
-})
+  let isRead = true
+  return {
+    begin: (agent: Agent) =>
+      Effect.gen(function* () {
+        const shown = Effect.catchAll(screen.show(agent.events), (error) =>
+          say(`what follows is not shown: ${error.message}`)
+        )
+        fiber = Option.some(yield* Effect.forkDaemon(Effect.interruptible(shown)))
+        // it subscribes as soon as it runs: let it run
+        yield* Effect.yieldNow()
+      }),
+    /** Waits until everything is shown, or is not to be waited for. It is for after the agent, whose feed has ended then. */
+    end: Effect.scoped(
+      Effect.gen(function* () {
+        if (Option.isNone(fiber)) return
+        yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor(reading))
+        isRead = Option.isSome(yield* untilOverdue(Fiber.await(fiber.value)))
+        if (!isRead) yield* Fiber.interruptFork(fiber.value)
+      })
+    ),
+    /** Whether everything that was shown was also taken. */
+    isRead: () => isRead
+  }
+}

@@ -9,7 +9,7 @@ import type { ChatChunk } from "../domain/Chunk.ts"
 import type { StoredEvent, StoredOf, ToolOutcome } from "../domain/Event.ts"
 import type { CallId } from "../domain/Ids.ts"
 import { textOf } from "../domain/Message.ts"
-import type { FeedItem } from "../domain/Notice.ts"
+import type { FeedItem, Status } from "../domain/Notice.ts"
 import type { TurnEnding } from "../domain/TurnEnding.ts"
 import { brief, callLine, clip, count, elapsed, flattened } from "./Line.ts"
 
@@ -107,10 +107,11 @@ export const liveLines = (
   return [...lines, clip(`  and ${calls.length - fitting.length} more`, at.columns)]
 }
 
-/** What a cancelled turn is waiting for. */
-export const waitingFor = (view: View): string => {
-  const calls = [...view.running.values()].map((call) => call.line)
-  return calls.length === 0 ? "the turn to settle" : `the turn to settle: ${calls.join("; ")}`
+/** What a cancelled turn is waiting for: the calls that still run, whether or not the log has their end. */
+export const waitingFor = (view: View, status: Status): string => {
+  const calls = status._tag === "Running" ? status.calls : []
+  if (calls.length === 0) return "the turn's end to be stored"
+  return `the turn to settle: ${calls.map(({ callId, name }) => view.running.get(callId)?.line ?? name).join("; ")}`
 }
 
 // internal

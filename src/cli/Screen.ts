@@ -14,7 +14,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
-import type { FeedItem } from "../domain/Notice.ts"
+import type { FeedItem, Status } from "../domain/Notice.ts"
 import * as Turnstile from "../internal/Turnstile.ts"
 import * as Gist from "./Gist.ts"
 import * as RunView from "./RunView.ts"
@@ -34,8 +34,8 @@ export interface Screen {
   readonly show: <E>(feed: Stream.Stream<FeedItem, E>) => Effect.Effect<void, E>
   /** Shows a line among what the feed shows. */
   readonly note: (line: string) => Effect.Effect<void>
-  /** What is being waited for, as it is now. */
-  readonly waitingFor: Effect.Effect<string>
+  /** What an agent of this status is waiting for, its calls named as they were shown. */
+  readonly waitingFor: (status: Status) => string
   /** Fails with the first reason why standard output lacks what was shown. A reader that went away is none. */
   readonly written: Effect.Effect<void, OutputClosed>
 }
@@ -101,8 +101,13 @@ export const make = Effect.fnUntraced(function* (output: Output): Effect.fn.Retu
           yield* alone((restore) => restore(surface.draw([])))
         })
       ),
-    note: (line) => alone((restore) => restore(put([{ to: "err", line }]))),
-    waitingFor: Effect.sync(() => RunView.waitingFor(view)),
+    note: (line) =>
+      Effect.suspend(() => {
+        const news: ReadonlyArray<RunView.Piece> = [{ to: "err", line }]
+        // while standard output is written to no live lines stand: whoever does not read it keeps no note back
+        return surface.isWritingOut() ? surface.write(news) : alone((restore) => restore(put(news)))
+      }),
+    waitingFor: (status) => RunView.waitingFor(view, status),
     written: surface.written
   }
 })
@@ -122,13 +127,22 @@ const makeSurface = (stdio: Context.Tag.Service<Stdio>, output: Output) => {
   let drawn = 0
   let endsLine = true
   let failure: OutputClosed | undefined
+  let writingOut = false
 
   const out = (text: string) => {
     endsLine = text.endsWith("\n")
-    return Effect.catchAll(stdio.out(text, output === "events" ? "json" : "text"), (error) =>
-      Effect.sync(() => {
-        if (!error.isReaderGone) failure ??= error
-      })
+    writingOut = true
+    return stdio.out(text, output === "events" ? "json" : "text").pipe(
+      Effect.catchAll((error) =>
+        Effect.sync(() => {
+          if (!error.isReaderGone) failure ??= error
+        })
+      ),
+      Effect.ensuring(
+        Effect.sync(() => {
+          writingOut = false
+        })
+      )
     )
   }
 
@@ -162,5 +176,5 @@ const makeSurface = (stdio: Context.Tag.Service<Stdio>, output: Output) => {
 
   const written = Effect.suspend(() => (failure === undefined ? Effect.void : Effect.fail(failure)))
 
-  return { draw, write, written }
+  return { draw, write, written, isWritingOut: () => writingOut }
 }

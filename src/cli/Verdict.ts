@@ -52,13 +52,21 @@ export const advance = (before: Search, event: StoredEvent): Search => {
   }
 }
 
-/** The exit code of `run`. A signal's code stands for what the signal cut short, and for nothing that ended before it. */
-export const exitCode = (verdict: Verdict, signal: Option.Option<Signal>): number => {
+/**
+ * The exit code of `run`. A signal's code stands for what the signal cut short, and for nothing that ended before it. A turn
+ * that has no end in the journal is an error: a signal's code says that all is stored.
+ */
+export const exitCode = (
+  verdict: Verdict,
+  { isRead, signal }: { readonly signal: Option.Option<Signal>; readonly isRead: boolean }
+): number => {
   const cut = Option.match(signal, { onNone: () => 1, onSome: (received) => signalCodes[received] })
+  if (verdict._tag === "Unended") return 1
   if (verdict._tag !== "Ended") return cut
   switch (verdict.ending.kind) {
     case "completed":
-      return verdict.denied ? 3 : 0
+      if (verdict.denied) return 3
+      return isRead ? 0 : cut
     case "blocked":
       return 3
     case "aborted":

@@ -86,9 +86,11 @@ export const maxRunBytes = 4096
  */
 export interface RunBuffer {
   open: OpenRun | undefined
+  /** The last usage that was told: some servers repeat it with every delta, and it is kept once. */
+  usage: typeof UsageDelta.Type | undefined
 }
 
-export const emptyRuns = (): RunBuffer => ({ open: undefined })
+export const emptyRuns = (): RunBuffer => ({ open: undefined, usage: undefined })
 
 const utf8 = (text: string): number => Buffer.byteLength(text)
 
@@ -115,6 +117,10 @@ const identified = (first: Spoken, delta: Spoken): Spoken => {
 
 /** Takes a delta in; the runs that are complete now, in order. */
 export const pushDelta = (runs: RunBuffer, delta: RunChunk): ReadonlyArray<RunChunk> => {
+  if (delta.type === "usage") {
+    runs.usage = delta
+    return []
+  }
   if (!isSpoken(delta)) return [...endRun(runs), delta]
   const { open } = runs
   const text = textOf(delta)
@@ -134,6 +140,14 @@ export const endRun = (runs: RunBuffer): ReadonlyArray<RunChunk> => {
   const { open } = runs
   runs.open = undefined
   return open === undefined ? [] : [withText(open.first, open.text)]
+}
+
+/** Ends everything: the open run, then the usage. */
+export const endRuns = (runs: RunBuffer): ReadonlyArray<RunChunk> => {
+  const ended = endRun(runs)
+  const { usage } = runs
+  runs.usage = undefined
+  return usage === undefined ? ended : [...ended, usage]
 }
 
 const isHalfAPair = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff

@@ -4,7 +4,7 @@
  * - As lenient as the wire: what is not understood is passed over, what is understood is kept. Strictness comes after
  *   assembly, in the tool pipeline.
  * - A delta of a call belongs to one call: by index and id, else by what it lacks and by its position (O-H1 to O-H6).
- * - The usage comes once, last: some servers repeat it with every delta.
+ * - The usage is told as often as the server tells it: an answer that is cut has the last one.
  */
 import * as Either from "effect/Either"
 import type { ChatChunk } from "../domain/Chunk.ts"
@@ -23,7 +23,6 @@ export interface Frames {
   text: number | undefined
   reasoning: number | undefined
   readonly calls: Array<Call>
-  usage: Usage | undefined
   /** Why what was finished is no answer. */
   failure: Told | undefined
 }
@@ -40,7 +39,6 @@ export const make = (): Frames => ({
   text: undefined,
   reasoning: undefined,
   calls: [],
-  usage: undefined,
   failure: undefined
 })
 
@@ -60,9 +58,8 @@ export const read = (frames: Frames, { events, problem }: Parsed): Read => {
 
 /** What is left to say once the stream is over. A finish reason ends an answer, and so does the end marker (O-H11). */
 export const end = (frames: Frames): Read => {
-  const chunks: ReadonlyArray<ChatChunk> = frames.usage === undefined ? [] : [{ type: "usage", usage: frames.usage }]
   const failure = frames.stage === "open" ? cutOff : frames.failure
-  return failure === undefined ? { chunks } : { chunks, failure }
+  return failure === undefined ? { chunks: [] } : { chunks: [], failure }
 }
 
 // internal
@@ -97,8 +94,11 @@ const frameChunks = (frames: Frames, value: unknown): ReadonlyArray<ChatChunk> =
   const frame = fields(value)
   const choice = fields(list(frame?.["choices"])[0])
   const delta = fields(choice?.["delta"]) ?? fields(choice?.["message"])
-  frames.usage = usageOf(fields(frame?.["usage"])) ?? frames.usage
-  const spoken = delta === undefined ? [] : [...textChunks(frames, delta), ...callChunks(frames, delta)]
+  const usage = usageOf(fields(frame?.["usage"]))
+  const spoken: ReadonlyArray<ChatChunk> = [
+    ...(delta === undefined ? [] : [...textChunks(frames, delta), ...callChunks(frames, delta)]),
+    ...(usage === undefined ? [] : [{ type: "usage" as const, usage }])
+  ]
   const finish = said(choice?.["finish_reason"])
   if (finish === undefined) return spoken
   if (frames.stage === "open") {

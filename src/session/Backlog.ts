@@ -13,7 +13,7 @@ import type { SessionState } from "../domain/SessionState.ts"
 
 interface Waiter {
   readonly head: number
-  readonly done: Deferred.Deferred<number, SessionBroken>
+  readonly done: Deferred.Deferred<void, SessionBroken>
 }
 
 /** Only the functions of this file write to it. */
@@ -55,15 +55,15 @@ export const stored = (backlog: Backlog): ReadonlyArray<StoredEvent> => {
   backlog.kept = state
   const served = backlog.waiters.filter((waiter) => waiter.head <= state.head)
   backlog.waiters = backlog.waiters.filter((waiter) => waiter.head > state.head)
-  for (const waiter of served) Deferred.unsafeDone(waiter.done, Effect.succeed(waiter.head))
+  for (const waiter of served) Deferred.unsafeDone(waiter.done, Effect.void)
   return events
 }
 
-/** Returns `head` once everything before it is durable. Fails once nothing more will be. */
-export const wait = (backlog: Backlog, head: number): Effect.Effect<number, SessionBroken> =>
+/** Returns once everything before a head is durable. Fails once nothing more will be. */
+export const wait = (backlog: Backlog, head: number): Effect.Effect<void, SessionBroken> =>
   Effect.suspend(() => {
     // others may have run since the caller looked: nobody would tell it of what happened by now
-    if (backlog.kept.head >= head) return Effect.succeed(head)
+    if (backlog.kept.head >= head) return Effect.void
     if (backlog.abandoned !== undefined) return Effect.fail(backlog.abandoned)
     // completed by the writer, whose fiber outlives it: it belongs to no fiber
     const waiter: Waiter = { head, done: Deferred.unsafeMake(FiberId.none) }

@@ -62,10 +62,10 @@ const advance = (subscriber: Subscriber, items: ReadonlyArray<FeedItem>): Chunk.
   return Chunk.unsafeFromArray(fresh)
 }
 
-/** One page of what the subscriber missed; with the last one it has caught up. */
+/** One page of what the subscriber missed. It has caught up with the last one: what commits meanwhile is missed as well. */
 const catchUp = (source: Source, subscriber: Subscriber): Effect.Effect<Chunk.Chunk<FeedItem>, JournalError> =>
   Effect.map(source.read(subscriber.next, pageSize), (events) => {
-    if (events.length === 0 || subscriber.next + events.length >= source.durableHead()) subscriber.lagged = false
+    if (subscriber.next + events.length >= source.durableHead()) subscriber.lagged = false
     return advance(
       subscriber,
       events.map((event) => ({ type: "event", event }))

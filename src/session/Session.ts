@@ -47,8 +47,12 @@ export interface Session {
   readonly append: (
     make: (state: SessionState.SessionState) => ReadonlyArray<SessionEvent>
   ) => Effect.Effect<ReadonlyArray<StoredEvent>, SessionBroken>
-  /** Returns the head of the log as it was at the call, once everything before it is durable. */
-  readonly barrier: Effect.Effect<number, SessionBroken>
+  /** The head of all that was ever appended: of a broken session, what was lost included. */
+  readonly unsafeHead: () => number
+  /** Returns once everything before a head is durable, also in a session that is over; fails once it never will be. */
+  readonly durable: (head: number) => Effect.Effect<void, SessionBroken>
+  /** Returns once everything that is in the log is durable. Fails in a session that is over: nothing may follow there. */
+  readonly barrier: Effect.Effect<void, SessionBroken>
   /** Has what was appended stored now rather than in a moment, and waits for nothing. */
   readonly hurry: Effect.Effect<void>
   /** Returns when the session is broken: a write failed, or its owner gave up on it. */
@@ -146,20 +150,21 @@ export const make = (
     return Either.right(placed.stored)
   }
 
-  const barrier = Effect.suspend((): Effect.Effect<number, SessionBroken> => {
+  const durable = (head: number): Effect.Effect<void, SessionBroken> => {
+    if (backlog.kept.head >= head) return Effect.void
     if (over !== undefined) return Effect.fail(over)
-    if (backlog.kept.head >= state.head) return Effect.succeed(state.head)
     writer.unsafeHurry()
     const startNanos = clock.unsafeCurrentTimeNanos()
     const counted = Effect.sync(() => {
       Metrics.unsafeAdd(Metrics.barriers, 1)
       Metrics.unsafeAdd(Metrics.barrierMillis, Number(clock.unsafeCurrentTimeNanos() - startNanos) / 1e6)
     })
-    return Backlog.wait(backlog, state.head).pipe(
+    return Backlog.wait(backlog, head).pipe(
       Effect.ensuring(counted),
       Effect.withSpan("Session.barrier", { attributes: { sessionId: id }, captureStackTrace: false })
     )
-  })
+  }
+  const barrier = Effect.suspend(() => (over === undefined ? durable(state.head) : Effect.fail(over)))
 
   const session: Session = {
     id,
@@ -172,6 +177,8 @@ export const make = (
         Effect.suspend(() => unsafeAppend(make(session.unsafeState()))),
         (stored) => (backlog.events.length > maxBacklog ? Effect.as(barrier, stored) : Effect.succeed(stored))
       ),
+    unsafeHead: () => state.head,
+    durable: (head) => Effect.suspend(() => durable(head)),
     barrier,
     hurry: Effect.sync(writer.unsafeHurry),
     broken: Deferred.await(broken),
@@ -181,7 +188,11 @@ export const make = (
     feed: feed.subscribe
   }
   const end = Effect.sync(() => {
-    over ??= overBecause(new Error("it was released"))
+    if (over === undefined) {
+      over = overBecause(new Error("it was released"))
+      // a turn that was left without its session may have appended since all was durable
+      Backlog.abandon(backlog, over)
+    }
     feed.unsafeEnd()
   })
   return { session, end }

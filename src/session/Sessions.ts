@@ -69,25 +69,28 @@ const make = Effect.gen(function* () {
   const writer = yield* Writer.make(journal.append)
   const registry = Registry.make()
 
-  const acquire = Effect.fn("Sessions.acquire")(function* (id: SessionId, options: AcquireOptions) {
-    const place = yield* Registry.reserve(registry, id)
-    const taken = yield* Effect.retry(take(services, id, options), {
-      times: maxTakes,
-      while: (error) => error._tag === "SeqConflict"
-    }).pipe(
-      Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
-    )
-    const read = (from: number, limit: number) => journal.read(id, { from, limit })
-    const leave = () => Registry.leave(place)
-    const { end, session } = Session.make(taken, { writer, clock, read, leave })
-    yield* Effect.addFinalizer(() =>
-      Effect.suspend(() => {
-        leave()
-        return Effect.zipRight(Effect.ignore(session.barrier), end)
-      })
-    )
-    return session
-  }, asOne)
+  const acquire = Effect.fn("Sessions.acquire")(
+    function* (id: SessionId, options: AcquireOptions) {
+      const place = yield* Registry.reserve(registry, id)
+      const taken = yield* Effect.retry(take(services, id, options), {
+        times: maxTakes,
+        while: (error) => error._tag === "SeqConflict"
+      }).pipe(
+        Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
+      )
+      const read = (from: number, limit: number) => journal.read(id, { from, limit })
+      const leave = () => Registry.leave(place)
+      const { end, session } = Session.make(taken, { writer, clock, read, leave })
+      yield* Effect.addFinalizer(() =>
+        Effect.suspend(() => {
+          leave()
+          return Effect.zipRight(Effect.ignore(session.barrier), end)
+        })
+      )
+      return session
+    },
+    (acquiring) => asOne(acquiring)
+  )
 
   return { acquire }
 })

@@ -35,6 +35,8 @@ export interface Writer {
 /** How long an append may wait for others to share its commit. */
 export const lingerMillis = 2
 
+const gone = "the journal was closed while the session was open"
+
 type Verdicts = ReadonlyArray<Either.Either<number, SeqConflict | SessionFenced>>
 
 type Store = (batches: ReadonlyArray<Append>) => Effect.Effect<Verdicts, JournalError>
@@ -44,10 +46,11 @@ interface Turn {
   readonly append: Append
 }
 
-/** Starts the writer; it stops with the scope, after the commit under way. */
+/** Starts the writer; it stops with the scope, after the commit under way. What waits by then, or comes later, has failed. */
 export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
   Effect.gen(function* () {
     const dirty = new Set<Client>()
+    let stopped = false
     /** Open while something is to be stored, and while it is time to. */
     const waiting = yield* Effect.makeLatch(false)
     const due = yield* Effect.makeLatch(false)
@@ -92,6 +95,13 @@ export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
       return Effect.flatMap(stored, (exit) => settle(turns, exit))
     })
 
+    // added first, so it runs last
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        stopped = true
+        for (const client of dirty) client.failed(new Error(gone))
+      })
+    )
     yield* Effect.forkScoped(
       Effect.uninterruptibleMask((restore) => Effect.forever(Effect.zipRight(restore(due.await), commit)))
     )
@@ -99,6 +109,7 @@ export const make = (store: Store): Effect.Effect<Writer, never, Scope> =>
     yield* Effect.forkScoped(Effect.forever(linger))
     return {
       unsafeWake: (client) => {
+        if (stopped) return client.failed(new Error(gone))
         dirty.add(client)
         waiting.unsafeOpen()
       },

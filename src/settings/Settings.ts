@@ -6,9 +6,10 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
+import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
-import * as SynchronizedRef from "effect/SynchronizedRef"
 
 /** A section: its name, and a schema that fills in what is not set. */
 export interface Section<A, I> {
@@ -62,24 +63,27 @@ export class Settings extends Context.Tag("daybook/settings/Settings")<
   }
 >() {}
 
-const decode = <A, I>(section: Section<A, I>, values: Values): Effect.Effect<A, InvalidSetting> =>
-  Effect.mapError(
-    Schema.decodeUnknown(section.schema)(values[section.name] ?? {}),
+const decode = <A, I>(section: Section<A, I>, values: Values): Either.Either<A, InvalidSetting> =>
+  Either.mapLeft(
+    Schema.decodeUnknownEither(section.schema)(values[section.name] ?? {}),
     (error) => new InvalidSetting({ section: section.name, detail: error.message })
   )
 
 const make = (composition: Values): Effect.Effect<Context.Tag.Service<Settings>> =>
-  Effect.map(SynchronizedRef.make(composition), (current) => ({
+  Effect.map(Ref.make(composition), (current) => ({
     get: (section) =>
-      Effect.flatMap(SynchronizedRef.get(current), (values) =>
+      Effect.flatMap(Ref.get(current), (values) =>
         // a stored value was checked when it was set; a composition that is wrong is a bug of the program
         Effect.orDie(decode(section, values))
       ),
     set: (section, fields) =>
-      SynchronizedRef.modifyEffect(current, (values) => {
-        const next = { ...values, [section.name]: { ...values[section.name], ...fields } }
-        return Effect.map(decode(section, next), (decoded) => [decoded, next])
-      })
+      Effect.flatten(
+        Ref.modify(current, (values) => {
+          const next = { ...values, [section.name]: { ...values[section.name], ...fields } }
+          const decoded = decode(section, next)
+          return [decoded, Either.isRight(decoded) ? next : values]
+        })
+      )
   }))
 
 /** Settings held in memory, over the composition's values. */

@@ -69,16 +69,21 @@ export const layer = Toolkit.make(tool).toLayer(
           Effect.gen(function* () {
             const call = yield* ToolCall
             const timeout = timeoutMillis === undefined ? defaultTimeout : Duration.millis(timeoutMillis)
-            const { ended, ending, output } = yield* processes.spawn({
+            const { ended, ending, output, over } = yield* processes.spawn({
               program,
               args: ["-c", command],
               cwd: workspace.root,
               timeout
             })
             yield* call.onAbort(() => rendered([...sections(output()), ...endingMarkers(ending(), timeout)]))
-            const end = yield* ended
-            const shown = sections(output())
-            return rendered([...(shown.length === 0 ? [noOutput] : shown), ...endMarkers(end, timeout)])
+            yield* over
+            // how it ended is known, and a cancel changes nothing about that
+            return yield* call.finish(
+              Effect.map(ended, (end) => {
+                const shown = sections(output())
+                return rendered([...(shown.length === 0 ? [noOutput] : shown), ...endMarkers(end, timeout)])
+              })
+            )
           })
         )
     }

@@ -97,7 +97,7 @@ export const layer = Toolkit.make(read, write, edit).toLayer(
     const seen = Seen.make()
     const turnstile = Turnstile.make()
 
-    const make = Effect.fnUntraced(function* ({ before, bytes, done, failed, target }: Change) {
+    const perform = Effect.fnUntraced(function* ({ before, bytes, done, failed, target }: Change) {
       yield* fs.makeDirectory(paths.dirname(target), { recursive: true }).pipe(
         Effect.zipRight(AtomicFile.replace({ fs, paths }, target, bytes, before)),
         Effect.mapError((error) => failed(reasonOf(error)))
@@ -110,7 +110,7 @@ export const layer = Toolkit.make(read, write, edit).toLayer(
     /** One change at a time. A cancel stops it while it is prepared, and lets it finish from then on (O-K5). */
     const changing = <E, R>(prepared: Effect.Effect<Change, E, R>) =>
       turnstile((restore) =>
-        Effect.flatMap(ToolCall, ({ finish }) => Effect.flatMap(restore(prepared), (change) => finish(make(change))))
+        Effect.flatMap(ToolCall, ({ finish }) => Effect.flatMap(restore(prepared), (change) => finish(perform(change))))
       )
 
     return {

@@ -3,7 +3,8 @@
  *
  *   lookup, arguments -> before hook -> approval -> body -> after hook -> content
  *
- * - Every failure on the way is an error result. Only interruption leaves `run` otherwise, and it is never made a result.
+ * - Every failure on the way is an error result. Only the interruption of the call leaves `run` otherwise: it is no result,
+ *   but for a body that was past its point of no return.
  * - What is wrong with a call itself (no such tool, bad arguments) is known before anyone is asked, and even if the call was
  *   cancelled already (F11). Arguments are decoded once, and the body sees them frozen.
  * - `run` opens its own interruptible windows: up to the body, and the body itself unless its tool lets it finish. So it is
@@ -13,6 +14,7 @@ import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as FiberRef from "effect/FiberRef"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -28,7 +30,7 @@ import * as Outcomes from "./Outcomes.ts"
 import * as Outputs from "./Outputs.ts"
 import * as Preview from "./Preview.ts"
 import { type CallNotes, type PendingCall, ToolCall } from "./ToolCall.ts"
-import { type ToolHookPoints, ToolHooks } from "./ToolHooks.ts"
+import { type After, type ToolHookPoints, ToolHooks } from "./ToolHooks.ts"
 import { HandlerFailed, type RegisteredTool, Tools } from "./Tools.ts"
 
 export class Pipeline extends Context.Tag("daybook/tool/Pipeline")<
@@ -63,8 +65,7 @@ const make = Effect.gen(function* () {
       const refused = yield* Effect.interruptible(refusal({ hooks, approvals }, call))
       if (Option.isSome(refused) && !refused.value.seen) return finished(refused.value.outcome)
       const outcome = Option.isSome(refused) ? refused.value.outcome : yield* runBody(tool, args.decoded, notes)
-      const { keepContext, outcome: reviewedOutcome } = yield* reviewed(hooks, call, finished(outcome))
-      const kept = finished(reviewedOutcome)
+      const { keepContext, outcome: kept } = yield* reviewed(hooks, call, finished(outcome))
       const concludes = !kept.isError && (yield* notes.concludes)
       const context = keepContext ? yield* notes.contexts : []
       return finished({
@@ -105,7 +106,11 @@ const refusal = Effect.fnUntraced(function* (
 /** The outcome of the body alone: its success as text, or its failure. */
 const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown, notes: CallNotes) {
   const handled = tool.handle(args, notes.unsafeStart)
-  const body = tool.onCancel === "finish" ? apart(handled) : finishing(Effect.interruptible(handled), notes)
+  const body =
+    tool.onCancel === "finish"
+      ? // one that was cancelled by now is not begun
+        Effect.zipRight(Effect.interruptible(Effect.void), apart(handled))
+      : keeping(inOwnFiber(handled), notes)
   const result = yield* outcomeOf(body, (error) =>
     Outcomes.bodyFailed(error instanceof HandlerFailed ? error.error : error)
   )
@@ -115,32 +120,54 @@ const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown
   return "failed" in encoded ? encoded.failed : Outcomes.success(encoded.done)
 })
 
+/**
+ * Runs a body in a fiber of its own, and comes to its exit once its children and their finalizers have ended too: a `race`
+ * that is interrupted from outside does not wait for them by itself.
+ */
+const inOwnFiber = <A, E, R>(body: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Effect.fork(Effect.interruptible(body)), (fiber) =>
+    Effect.interruptible(Fiber.await(fiber)).pipe(
+      Effect.onInterrupt(() => Fiber.interruptFork(fiber)),
+      Effect.exit,
+      Effect.zipRight(Fiber.await(fiber)),
+      Effect.flatten
+    )
+  )
+
 /** A body that was interrupted past its point of no return came to what it finished with. */
-const finishing = <R>(
+const keeping = <R>(
   body: Effect.Effect<unknown, HandlerFailed, R>,
   notes: CallNotes
 ): Effect.Effect<unknown, HandlerFailed, R> =>
-  Effect.flatMap(Effect.exit(body), (exit): Effect.Effect<unknown, HandlerFailed> => {
-    if (Exit.isSuccess(exit) || !Cause.isInterruptedOnly(exit.cause)) return exit
-    const finished = Option.map(Exit.mapError((error: unknown) => new HandlerFailed({ error })))
-    return Effect.flatMap(notes.finished, (own) => Option.getOrElse(finished(own), () => exit))
-  })
+  Effect.flatMap(Effect.zip(Effect.exit(body), notes.finished), ([exit, finished]) =>
+    Exit.isFailure(exit) && Cause.isInterrupted(exit.cause) && Option.isSome(finished)
+      ? Exit.mapError(finished.value, (error) => new HandlerFailed({ error }))
+      : exit
+  )
 
 /** The outcome as the after hook leaves it, and whether what the body left for the next step stays with it. */
 const reviewed = Effect.fnUntraced(function* (hooks: ToolHookPoints, call: PendingCall, outcome: ToolOutcome) {
-  const after = yield* outcomeOf(apart(Effect.suspend(() => hooks.after(call, outcome))), Outcomes.afterHookFailed)
-  if ("failed" in after) return { outcome: after.failed, keepContext: false }
-  switch (after.done._tag) {
+  const decided = Effect.suspend(() => hooks.after(call, outcome))
+  const after = yield* outcomeOf(
+    apart(Effect.map(decided, (decision) => reviewedBy(decision, outcome))),
+    Outcomes.afterHookFailed
+  )
+  return "done" in after ? after.done : { outcome: after.failed, keepContext: false }
+})
+
+/** Throws on a content that is none. */
+const reviewedBy = (decision: After, outcome: ToolOutcome) => {
+  switch (decision._tag) {
     case "Accept":
       return { outcome, keepContext: true }
     case "Replace":
-      return { outcome: { ...outcome, content: after.done.content }, keepContext: true }
+      return { outcome: finished({ ...outcome, content: decision.content }), keepContext: true }
     case "Block":
-      return { outcome: Outcomes.blocked(after.done.feedback), keepContext: false }
+      return { outcome: finished(Outcomes.blocked(decision.feedback)), keepContext: false }
     default:
-      return after.done satisfies never
+      return decision satisfies never
   }
-})
+}
 
 /** The content as it is shown: what is too long is kept in a file, if it can be, and shown in part (F20). */
 const fitted = Effect.fnUntraced(function* (

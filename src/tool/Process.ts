@@ -72,10 +72,9 @@ export interface Running {
   readonly output: () => { readonly stdout: Capture.View; readonly stderr: Capture.View }
   /** What there is to say where `ended` was interrupted. */
   readonly ending: () => Ending
-  /**
-   * Waits until its leader has exited or its time is over, ends what is left of it, and returns once all that is gone. Only
-   * the first of these waits can be interrupted.
-   */
+  /** Waits until its leader has exited or its time is over: how it ended is decided then (N05). */
+  readonly over: Effect.Effect<void>
+  /** Waits for that, ends what is left of it, and returns once all that is gone. Only the first wait can be interrupted. */
   readonly ended: Effect.Effect<Ended>
 }
 
@@ -124,6 +123,7 @@ const make = Effect.fnUntraced(function* (proc: string) {
         identity,
         output: () => ({ stdout: stdout.view(), stderr: stderr.view() }),
         ending: () => endingOf(group, first.reached()),
+        over: Effect.asVoid(first.wait),
         ended: Effect.uninterruptibleMask((restore) =>
           restore(first.wait).pipe(
             Effect.flatMap((event) => ended(group, event, grace)),

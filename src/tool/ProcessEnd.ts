@@ -120,19 +120,16 @@ const sure = (group: Group, found: ProcessTable.Found): Effect.Effect<ProcessTab
 const stopped = Effect.fnUntraced(function* (group: Group, grace: Duration.Duration, found: ProcessTable.Found) {
   const asked = new Set<number>()
   let seen = found
-  const ask = (targets: ReadonlyArray<number>) => {
-    for (const target of targets) {
+  yield* until(() => {
+    // in one moment with the look: a number may be somebody else's soon
+    seen = group.living()
+    for (const target of targetsOf(group, seen)) {
       if (asked.has(target)) continue
       asked.add(target)
       ProcessTable.signal(target, "SIGTERM")
       // a stopped process sees the request only once it goes on
       ProcessTable.signal(target, "SIGCONT")
     }
-  }
-  ask([-group.pgid])
-  yield* until(() => {
-    ask(seen.escaped)
-    seen = group.living()
     return commandsOf(seen).length === 0 && seen.sure
   }, grace)
   return yield* sure(group, seen)
@@ -147,17 +144,14 @@ const killed: (group: Group, found: ProcessTable.Found) => Effect.Effect<Readonl
     // at, zombies look alive for as long as nobody reaps them.
     const limit = group.isSearched() ? Duration.infinity : Duration.seconds(1)
     yield* until(() => {
-      if (isEmpty(seen)) return true
-      const answers = signalAll(group, seen, "SIGKILL")
-      if (!answers.includes("sent") && answers.includes("refused")) {
-        seen = group.living()
-        left = [...commandsOf(seen), ...seen.guards]
-        return true
-      }
       // guards alone start nothing: that their group is gone says it all, and only zombies make another look necessary
       const gone = commandsOf(seen).length === 0 && ProcessTable.signal(-group.pgid, 0) === "gone"
       seen = gone ? nothing : group.living()
-      return isEmpty(seen)
+      if (isEmpty(seen)) return true
+      const answers = signalAll(group, seen, "SIGKILL")
+      if (answers.includes("sent") || !answers.includes("refused")) return false
+      left = [...commandsOf(seen), ...seen.guards]
+      return true
     }, limit)
     if (left.length > 0 || !isEmpty(seen)) return left
     seen = yield* sure(group, seen)
@@ -169,6 +163,12 @@ const nothing: ProcessTable.Found = { members: [], escaped: [], guards: [], sure
 
 const isEmpty = (found: ProcessTable.Found): boolean => commandsOf(found).length + found.guards.length === 0
 
-/** Signals the group as a whole, and everyone that was found outside it. */
+/** The group as a whole, where somebody of it lives, and everyone that was found outside it. */
+const targetsOf = (group: Group, { escaped, guards, members }: ProcessTable.Found): ReadonlyArray<number> => [
+  ...(members.length + guards.length === 0 ? [] : [-group.pgid]),
+  ...escaped
+]
+
+/** Signals all of what was just found. */
 const signalAll = (group: Group, found: ProcessTable.Found, name: NodeJS.Signals) =>
-  [-group.pgid, ...found.escaped].map((target) => ProcessTable.signal(target, name))
+  targetsOf(group, found).map((target) => ProcessTable.signal(target, name))

@@ -37,7 +37,7 @@ export const isReadable = (proc: string): boolean => existsSync(`${proc}/self/st
  * throws where the table cannot be read, for want of descriptors for one.
  */
 export const looks = (proc: string, wanted: Wanted): ((since: number) => Found) => {
-  /** Who left the group, by the time of its start: it stays ours when its parent is gone. */
+  /** Who was seen, by the time of its start: it stays ours where it leaves the group and its parent is gone. */
   const known = new Map<number, number>()
   return (since) => {
     const found: Growing = { members: [], escaped: [], guards: [] }
@@ -50,7 +50,7 @@ export const looks = (proc: string, wanted: Wanted): ((since: number) => Found) 
     const join = (stat: Stat, kind: "members" | "escaped") => {
       ours.add(stat.pid)
       found[kind].push(stat.pid)
-      if (kind === "escaped") known.set(stat.pid, stat.started)
+      known.set(stat.pid, stat.started)
     }
     const isOurs = (stat: Stat) =>
       stat.session === wanted.pgid || known.get(stat.pid) === stat.started || ours.has(stat.ppid)

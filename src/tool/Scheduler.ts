@@ -99,19 +99,6 @@ const settled =
     )
   }
 
-/**
- * Runs `body` in a fiber of its own and gives that fiber's exit: it has ended only once its children and finalizers have.
- * The body opens its own interruptible windows; `restore` opens the wait for it.
- */
-const inOwnFiber = <A, E>(restore: Restore, body: Effect.Effect<A, E>): Effect.Effect<Exit.Exit<A, E>> =>
-  Effect.flatMap(Effect.fork(body), (fiber) =>
-    restore(Fiber.await(fiber)).pipe(
-      Effect.onInterrupt(() => Fiber.interruptFork(fiber)),
-      Effect.exit,
-      Effect.zipRight(Fiber.await(fiber))
-    )
-  )
-
 /** The pool of one answer. */
 const makePool = (
   services: Services,
@@ -122,14 +109,13 @@ const makePool = (
   const { pipeline, session } = services
   const running = new Set<Fiber.RuntimeFiber<void, SessionBroken>>()
   const changed = Effect.unsafeMakeLatch(false)
-  let fault: Option.Option<Cause.Cause<SessionBroken>> = Option.none()
+  let fault: Cause.Cause<SessionBroken> = Cause.empty
   let concluded = false
 
   const runCall = (block: ToolCallBlock) =>
     Effect.gen(function* () {
       const { call, notes } = yield* ToolCall.make(hostOf(session, at, block))
-      const body = Effect.provideService(pipeline.run(block, notes), ToolCall.ToolCall, call)
-      const exit = yield* inOwnFiber(restore, body)
+      const exit = yield* Effect.exit(Effect.provideService(pipeline.run(block, notes), ToolCall.ToolCall, call))
       // the pipeline makes a result of every failure: what is left is an interrupt, or a fault of its own
       if (Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) return yield* Effect.failCause(exit.cause)
       const outcome = Exit.isSuccess(exit) ? marked(exit.value, cancelled()) : yield* interruptedOutcome(notes)
@@ -144,7 +130,7 @@ const makePool = (
       running.add(fiber)
       fiber.addObserver((exit) => {
         running.delete(fiber)
-        if (Exit.isFailure(exit)) fault = Option.some(exit.cause)
+        if (Exit.isFailure(exit)) fault = exit.cause
         changed.unsafeOpen()
       })
     })
@@ -165,7 +151,7 @@ const makePool = (
   /** Returns when fewer than `limit` bodies run, or fails as one of them did. */
   const room = (limit: number): Effect.Effect<void, SessionBroken> =>
     Effect.suspend(() => {
-      if (Option.isSome(fault)) return Effect.failCause(fault.value)
+      if (!Cause.isEmpty(fault)) return Effect.failCause(fault)
       if (running.size < limit) return Effect.void
       changed.unsafeClose()
       return Effect.zipRight(restore(changed.await), room(limit))
@@ -181,7 +167,7 @@ const makePool = (
       )
     })
 
-  return { running, start, room, drain, concluded: () => concluded }
+  return { running, start, room, drain, fault: () => fault, concluded: () => concluded }
 }
 
 const isParallel = (services: Services, block: ToolCallBlock): boolean =>
@@ -233,10 +219,10 @@ export const run = (
       const exit = yield* Effect.exit(
         Effect.whileLoop({ while: () => next < blocks.length, body: () => runGroup, step: () => {} })
       )
-      if (Exit.isFailure(exit)) {
-        const broken = Option.exists(Cause.failureOption(exit.cause), (error) => error instanceof SessionBroken)
-        yield* pool.drain(broken || Cause.isInterruptedOnly(exit.cause))
-      }
-      return yield* Exit.as(exit, pool.concluded())
+      if (Exit.isSuccess(exit)) return pool.concluded()
+      const broken = Option.exists(Cause.failureOption(exit.cause), (error) => error instanceof SessionBroken)
+      yield* pool.drain(broken || Cause.isInterruptedOnly(exit.cause))
+      // a fault while a cancel was waited for is one all the same (R6)
+      return yield* Effect.failCause(Cause.parallel(exit.cause, pool.fault()))
     })
   )

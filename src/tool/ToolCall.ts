@@ -5,8 +5,10 @@
  * - What a body tells is kept beside it, in `CallNotes`: it outlives the body, however the body ends.
  */
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
+import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import type { SessionBroken } from "../domain/Errors.ts"
@@ -39,7 +41,8 @@ export class ToolCall extends Context.Tag("daybook/tool/ToolCall")<
     readonly onAbort: (partialOutput: () => string) => Effect.Effect<void>
     /**
      * The point of no return of a body that a cancel stops: from here on a cancel lets it finish. `effect` runs to its end,
-     * apart from whoever is interrupted, and what it comes to is what the call came to (R4).
+     * apart from whoever is interrupted, and what it comes to is what a cancelled call came to (R4). The call is not over
+     * before that, wherever in the body this was. A tool all of which is to finish says so by `Tools.OnCancel` instead.
      */
     readonly finish: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
     /** Leaves a text for the next step, as a message after this call's result. */
@@ -74,7 +77,7 @@ export interface CallNotes {
   /** What was left for the next step, in order, none of it empty. */
   readonly contexts: Effect.Effect<ReadonlyArray<UserMessage>>
   readonly concludes: Effect.Effect<boolean>
-  /** What the body finished with, once it was past its point of no return. */
+  /** What the body finished with, where it was past its point of no return: waits for that. */
   readonly finished: Effect.Effect<Option.Option<Exit.Exit<unknown, unknown>>>
   /** The output so far as the body reads it, well-formed; empty where it registered nothing, or where its reader throws. */
   readonly partialOutput: Effect.Effect<string>
@@ -92,7 +95,7 @@ export const make: (
 ) => Effect.Effect<{ readonly call: Context.Tag.Service<ToolCall>; readonly notes: CallNotes }> = Effect.fnUntraced(
   function* (host) {
     let started = false
-    let finished = Option.none<Exit.Exit<unknown, unknown>>()
+    let finishing = Option.none<Deferred.Deferred<Exit.Exit<unknown, unknown>>>()
     const concludes = yield* Ref.make(false)
     const contexts = yield* Ref.make<ReadonlyArray<UserMessage>>([])
     const partial = yield* Ref.make<() => string>(() => "")
@@ -103,9 +106,11 @@ export const make: (
         onAbort: (partialOutput) => Ref.set(partial, partialOutput),
         finish: (effect) =>
           Effect.uninterruptible(
-            Effect.flatMap(Effect.exit(apart(effect)), (exit) => {
-              finished = Option.some(exit)
-              return exit
+            Effect.suspend(() => {
+              const end = Deferred.unsafeMake<Exit.Exit<unknown, unknown>>(FiberId.none)
+              finishing = Option.some(end)
+              // in the fiber of its own: whoever waits here may be cut off from it
+              return apart(Effect.onExit(effect, (exit) => Deferred.succeed(end, exit)))
             })
           ),
         addContext: (context) =>
@@ -119,7 +124,7 @@ export const make: (
         unsafeStart: () => {
           started = true
         },
-        finished: Effect.sync(() => finished),
+        finished: Effect.suspend(() => Effect.transposeMapOption(finishing, Deferred.await)),
         contexts: Ref.get(contexts),
         concludes: Ref.get(concludes),
         partialOutput: Effect.orElseSucceed(read, () => "")

@@ -102,7 +102,7 @@ describe("approvals of a cancelled turn", () => {
   )
 
   it.scoped(
-    "R4: a message while an approval waits leaves the question alone; it is asked once and its answer counts",
+    "O-K11 law 5: a message while an approval waits leaves the question alone; it is asked once and its answer counts",
     () =>
       Effect.gen(function* () {
         const question = yield* door

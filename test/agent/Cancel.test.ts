@@ -16,7 +16,7 @@ import { textOf } from "../../src/domain/Message.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { call, fail, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
-import { at, door, endings, inputs, others, watch } from "../support/Watching.ts"
+import { at, door, endings, inputs, others, stillWait, watch } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
 
 describe("a cancel", () => {
@@ -34,8 +34,7 @@ describe("a cancel", () => {
       const first = yield* Effect.fork(agent.cancel("user"))
       yield* others
       const second = yield* Effect.fork(agent.cancel("parent"))
-      yield* others
-      assert.isTrue(Option.isNone(yield* Fiber.poll(first)))
+      yield* stillWait([first])
       assert.deepStrictEqual(yield* agent.status, {
         _tag: "Running",
         turn: 1,
@@ -66,12 +65,11 @@ describe("a cancel", () => {
         yield* streaming.letGo
         yield* others // the turn now waits for the disk
         const cancel = yield* Effect.fork(agent.cancel("user"))
-        yield* others
-        assert.isTrue(Option.isNone(yield* Fiber.poll(cancel)))
+        yield* stillWait([cancel])
         yield* held.gate.open
         assert.deepStrictEqual(yield* Fiber.join(cancel), { _tag: "Idle", dropped: [queued], durable: true })
         const { last } = yield* agent.idle
-        assert.deepStrictEqual(last, Option.some({ turn: 1, ending: { kind: "completed" as const }, durable: true }))
+        assert.deepStrictEqual(Option.getOrThrow(last), { turn: 1, ending: { kind: "completed" }, durable: true })
         assert.deepStrictEqual(yield* endings(world), ["completed"])
         assert.isFalse((yield* seen).some((item) => item.type === "cancel"))
       })
@@ -199,8 +197,7 @@ describe("a cancel", () => {
       for (const drop of drops) {
         yield* held.gate.close
         const dropping = yield* Effect.fork(drop)
-        yield* others
-        assert.isTrue(Option.isNone(yield* Fiber.poll(dropping)))
+        yield* stillWait([dropping])
         yield* held.gate.open
         yield* Fiber.join(dropping)
       }
@@ -452,7 +449,7 @@ describe("disposal", () => {
   it.scoped("Q04 R12 law 4: closing the scope waits until the turn has ended, and its end is in the log", () =>
     Effect.gen(function* () {
       const { body, closed, world } = yield* closing
-      assert.isTrue(Option.isNone(yield* Fiber.poll(closed)))
+      yield* stillWait([closed])
       yield* body.letGo
       yield* Fiber.join(closed)
       assert.match(yield* world.shorthand, /TR\(c0\) S>1 T>\(aborted\)$/)
@@ -471,23 +468,30 @@ describe("disposal", () => {
 })
 
 describe("leaving the agent's scope from inside its turn", () => {
-  it.scoped("R12: dies with InsideTurn, and the next owner closes the turn", () =>
+  it.scoped("R12 law 3 law 4: dies with InsideTurn; the session is given back once the turn has ended", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const left = yield* Deferred.make<Exit.Exit<void>>()
+      const rest = yield* door
       const world: World.World = yield* World.make({
         scripts: [call(["finish", { id: "a" }])],
         body: () =>
-          Effect.as(
-            Effect.flatMap(Effect.exit(Scope.close(scope, Exit.void)), (exit) => Deferred.succeed(left, exit)),
-            "left"
+          Effect.exit(Scope.close(scope, Exit.void)).pipe(
+            Effect.flatMap((exit) => Deferred.succeed(left, exit)),
+            Effect.zipRight(rest.pass),
+            Effect.as("left")
           )
       })
       const agent = yield* Scope.extend(world.open(), scope)
       yield* agent.followup("go")
       assert.isTrue(Exit.isFailure(yield* Deferred.await(left)))
-      yield* world.open()
-      assert.match(yield* world.shorthand, /TR\(c0\) S>1 T>\(interrupted\)$/)
+      assert.strictEqual((yield* Effect.flip(agent.followup("too late")))._tag, "AgentDisposed")
+      const opening = yield* Effect.fork(world.open())
+      yield* others
+      assert.isTrue(Option.isNone(yield* Fiber.poll(opening)), "its body still runs")
+      yield* rest.letGo
+      yield* Fiber.join(opening)
+      assert.match(yield* world.shorthand, /TR\(c0\) S>1 T>\(aborted\)$/)
     })
   )
 })

@@ -24,7 +24,7 @@ describe("a cancel in a turn", () => {
         const ending = { kind: "aborted" as const }
         const settled = { _tag: "Settled" as const, turn: 1, ending, cause, dropped: [], durable: true }
         assert.deepStrictEqual(yield* agent.cancel(cause), settled)
-        assert.deepStrictEqual((yield* agent.idle).last, Option.some({ turn: 1, cause, ending, durable: true }))
+        assert.deepStrictEqual(Option.getOrThrow((yield* agent.idle).last), { turn: 1, cause, ending, durable: true })
         const told = (yield* seen).filter(({ type }) => type === "cancel" || type === "ended")
         assert.deepStrictEqual(told, [
           { type: "cancel", turn: 1, cause },

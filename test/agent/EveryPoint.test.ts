@@ -17,7 +17,7 @@ const patience = 24 * 3_600_000
 
 describe("a cancel at every point", () => {
   it.live.each(scenarios)(
-    "law 1 law 2 law 3 law 4 law 5 law 7: $name",
+    "law 1 law 2 law 3 law 4 law 5 law 7 O-L1: $name",
     (scenario) =>
       Effect.gen(function* () {
         const untouched = EveryPoint.run(scenario)

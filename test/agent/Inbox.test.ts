@@ -10,7 +10,7 @@ import type { Agent } from "../../src/agent/Agent.ts"
 import { MessageId } from "../../src/domain/Ids.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import { call, fail, type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
-import { endings, inputs } from "../support/Watching.ts"
+import { endings, inputs, stillWait } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
 
 /** An answer that tells when it streams, and goes on when it is let go. */
@@ -298,8 +298,7 @@ describe("the inbox", () => {
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
       yield* Effect.replicateEffect(Effect.yieldNow(), 5)
       const second = yield* Effect.fork(world.open())
-      yield* Effect.replicateEffect(Effect.yieldNow(), 20)
-      assert.isTrue(Option.isNone(yield* Fiber.poll(second)))
+      yield* stillWait([second])
       yield* Deferred.succeed(gate, undefined)
       yield* Fiber.join(closing)
       assert.deepStrictEqual(yield* Effect.flatMap(Fiber.join(second), (again) => again.status), {

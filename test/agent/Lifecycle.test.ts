@@ -1,10 +1,6 @@
-import * as FileSystem from "@effect/platform/FileSystem"
-import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import * as NodePath from "@effect/platform-node/NodePath"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -13,14 +9,14 @@ import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import { JournalFailed, JournalFull } from "../../src/domain/Errors.ts"
+import { CallId } from "../../src/domain/Ids.ts"
+import type { Status } from "../../src/domain/Notice.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { call, say } from "../../src/model/ScriptedModel.ts"
-import * as BuiltIn from "../../src/tool/BuiltIn.ts"
-import * as Workspace from "../../src/tool/Workspace.ts"
 import { claimed, logOf, stateOf, turnStart } from "../support/Facts.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
 import * as Inside from "../support/Inside.ts"
-import { door, endings, of, others, react, results, statuses, watch } from "../support/Watching.ts"
+import { door, endings, of, others, react, statuses, stillWait, watch } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
 
 const full = new JournalFull({ file: "memory", cause: new Error("no space") })
@@ -31,6 +27,8 @@ const held = (options: World.Options = {}) =>
     const body = yield* door
     const scripts = [call(["finish", { id: "a" }]), say("2"), say("3")]
     const world = yield* World.make({ scripts, body: () => Effect.as(body.pass, "done"), ...options })
+    // a test that fails holds nobody
+    yield* Effect.addFinalizer(() => body.letGo)
     const scope = yield* Scope.make()
     const agent = yield* Scope.extend(world.open(), scope)
     return { agent, body, scope, world }
@@ -167,7 +165,7 @@ describe("leaving", () => {
           world.open()
         ]
         const fibers = yield* Effect.forEach(waiting, (wait) => Effect.zipLeft(Effect.fork(wait), others))
-        for (const fiber of fibers) assert.isTrue(Option.isNone(yield* Fiber.poll(fiber)))
+        yield* stillWait(fibers)
         assert.isTrue(yield* owned)
         yield* body.letGo
         yield* Effect.forEach(fibers, Fiber.join)
@@ -191,40 +189,44 @@ describe("leaving", () => {
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
       yield* others
       yield* Fiber.interruptFork(closing)
-      yield* Effect.zipRight(others, body.letGo)
-      yield* Fiber.await(closing)
       const opening = yield* Effect.fork(world.open())
-      yield* others
-      assert.isTrue(Option.isSome(yield* Fiber.poll(opening)))
+      yield* stillWait([opening])
+      yield* body.letGo
+      yield* Fiber.await(closing)
+      const next = yield* Fiber.join(opening)
+      assert.deepStrictEqual(yield* next.status, { _tag: "Idle", parked: 0 })
       assert.deepStrictEqual(yield* endings(world), ["aborted"])
     })
   )
 
   it.scoped("Q09 W13 B14: a subscriber that always sends again does not keep an agent from being closed", () =>
     Effect.gen(function* () {
-      const scripts = Array.from({ length: 200 }, () => say("again"))
-      const world = yield* World.make({ scripts })
-      const scope = yield* Scope.make()
-      const agent = yield* Scope.extend(world.open(), scope)
-      const many = yield* Deferred.make<void>()
-      let refused = 0
-      yield* react(agent, (item) =>
-        item.type !== "ended"
-          ? Effect.void
-          : Effect.zipRight(
-              item.turn === 5 ? Deferred.succeed(many, undefined) : Effect.void,
-              Effect.catchTag(agent.followup("again"), "AgentDisposed", () => Effect.sync(() => refused++))
-            )
+      const again = (turns: number) => Array.from({ length: turns }, () => say("again"))
+      const { agent, body, scope, world } = yield* held({
+        scripts: [...again(4), call(["finish", { id: "a" }]), ...again(100)]
+      })
+      const refused: Array<string> = []
+      yield* react(agent, ({ type }) =>
+        type === "ended" || type === "cancel"
+          ? Effect.catchAll(agent.followup("again"), ({ _tag }) => Effect.sync(() => refused.push(_tag)))
+          : Effect.void
       )
       yield* agent.followup("go")
-      yield* Deferred.await(many)
-      yield* Scope.close(scope, Exit.void)
-      const turns = yield* endings(world)
+      yield* body.entered
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* stillWait([closing])
+      // it was told of the cancel, and sent again
+      assert.deepStrictEqual(refused, ["AgentDisposed"])
+      yield* body.letGo
+      yield* Fiber.join(closing)
       yield* others
-      assert.deepStrictEqual(yield* endings(world), turns)
-      assert.isBelow(turns.length, 50)
       assert.deepStrictEqual(yield* agent.status, { _tag: "Disposed" })
-      assert.isAtMost(refused, 1)
+      assert.strictEqual((yield* Effect.flip(agent.followup("late")))._tag, "AgentDisposed")
+      yield* others
+      const leftAt = world.unsafeLeftAt() ?? assert.fail("nobody left")
+      const turns = of(yield* world.log, "turn/start")
+      assert.strictEqual(turns.length, 5)
+      assert.isBelow(turns.at(-1)?.seq ?? leftAt, leftAt)
     })
   )
 })
@@ -239,18 +241,19 @@ describe("what holds a turn", () => {
           scripts: [call(["look", { id: "deaf" }], ["look", { id: "quick" }])],
           body: (id) => (id === "quick" ? Effect.succeed("did") : Effect.as(Effect.uninterruptible(body.pass), "done"))
         })
+        yield* Effect.addFinalizer(() => body.letGo)
         yield* TestClock.adjust(1_000)
         yield* agent.followup("go")
         yield* body.entered
         yield* others
         const seen = yield* watch(agent)
-        const call0 = { callId: "t1s1c0", name: "look", since: 1_000 }
-        assert.deepStrictEqual(yield* agent.status, {
+        const running: Status = {
           _tag: "Running",
           turn: 1,
           cancelled: false,
-          calls: [call0] as never
-        })
+          calls: [{ callId: CallId.make("t1s1c0"), name: "look", since: 1_000 }]
+        }
+        assert.deepStrictEqual(yield* agent.status, running)
         const waiting: ReadonlyArray<Effect.Effect<unknown, unknown>> = [
           agent.cancel("user"),
           agent.idle,
@@ -258,59 +261,14 @@ describe("what holds a turn", () => {
         ]
         const fibers = yield* Effect.forEach(waiting, (wait) => Effect.zipLeft(Effect.fork(wait), others))
         yield* TestClock.adjust("1 hour")
-        yield* others
-        for (const fiber of fibers) assert.isTrue(Option.isNone(yield* Fiber.poll(fiber)))
-        const holding = { _tag: "Running", turn: 1, cancelled: true, calls: [call0] }
-        assert.deepStrictEqual(yield* agent.status, holding as never)
+        yield* stillWait(fibers)
+        const holding: Status = { ...running, cancelled: true }
+        assert.deepStrictEqual(yield* agent.status, holding)
         // whoever watches is told at the cancel
-        assert.deepInclude(yield* seen, { type: "status", status: holding } as never)
+        assert.deepInclude(yield* seen, { type: "status", status: holding })
         yield* body.letGo
         yield* Effect.forEach(fibers, Fiber.join)
         assert.deepStrictEqual(yield* endings(world), ["aborted"])
       })
-  )
-
-  it.scoped("W17 R12: the built-in tools that look stop wherever they wait for the host", () =>
-    Effect.gen(function* () {
-      const calls: Readonly<Record<string, unknown>> = {
-        read: { path: "a" },
-        list: {},
-        search: { pattern: "x" }
-      }
-      const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.stat("."))
-      for (const [name, args] of Object.entries(calls)) {
-        const asked = yield* Deferred.make<void>()
-        const stuck = Effect.zipRight(Deferred.succeed(asked, undefined), Effect.never)
-        let ready = false
-        const answer = <A>(value: A) => Effect.suspend(() => (ready ? stuck : Effect.succeed(value)))
-        // the workspace is found, then the disk answers nothing any more
-        const disk = FileSystem.layerNoop({
-          realPath: (path) => answer(path),
-          stat: () => answer(folder),
-          readLink: () => stuck,
-          readDirectory: () => stuck,
-          open: () => stuck,
-          makeDirectory: () => stuck
-        })
-        const tools = BuiltIn.layer.pipe(
-          Layer.provide(Workspace.layer("/workspace")),
-          Layer.provide([disk, NodePath.layer]),
-          Layer.orDie
-        )
-        const world = yield* World.make({ tools, scripts: [call([name, args])] })
-        const agent = yield* world.open()
-        ready = true
-        yield* agent.followup("go")
-        yield* Deferred.await(asked)
-        const cancel = yield* Effect.fork(agent.cancel("user"))
-        yield* others
-        assert.isTrue(Option.isSome(yield* Fiber.poll(cancel)), name)
-        assert.deepStrictEqual(
-          (yield* results(world)).map(({ code }) => code),
-          ["TOOL_ABORTED"],
-          name
-        )
-      }
-    }).pipe(Effect.provide(NodeFileSystem.layer))
   )
 })

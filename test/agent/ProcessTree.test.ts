@@ -11,13 +11,14 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
-import type { StoredEvent, StoredOf } from "../../src/domain/Event.ts"
+import type { StoredEvent } from "../../src/domain/Event.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { call, type Script, say } from "../../src/model/ScriptedModel.ts"
 import * as BuiltIn from "../../src/tool/BuiltIn.ts"
 import * as Workspace from "../../src/tool/Workspace.ts"
 import { eventually, marked, ofGroup } from "../support/processes.ts"
+import { of } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
 
 const node = Layer.merge(NodeFileSystem.layer, NodePath.layer)
@@ -40,11 +41,6 @@ const tree = [
   "wait"
 ].join("\n")
 
-const eventsOf = <T extends StoredEvent["type"]>(
-  log: ReadonlyArray<StoredEvent>,
-  type: T
-): ReadonlyArray<StoredOf<T>> => log.filter((event): event is StoredOf<T> => event.type === type)
-
 const bash = (command: string): Script => call(["bash", { command }])
 
 /** A world with the real tools in a workspace of its own, on a file. */
@@ -64,7 +60,7 @@ const make = Effect.fnUntraced(function* (scripts: ReadonlyArray<Script>) {
 
 /** The mark of the command that the log tells of, which every process of it bears. */
 const markOf = (log: ReadonlyArray<StoredEvent>): string => {
-  const pgid = eventsOf(log, "tool/process")[0]?.data.pgid
+  const pgid = of(log, "tool/process")[0]?.data.pgid
   const mark = /DAYBOOK_CALL=[^\0]+/.exec(readFileSync(`/proc/${pgid}/environ`, "latin1"))?.[0]
   return mark ?? assert.fail("the command has no mark")
 }
@@ -80,7 +76,7 @@ describe("a turn whose command has a family", () => {
         yield* agent.followup("go")
         yield* up
         const before = yield* world.log
-        const process = eventsOf(before, "tool/process")[0]?.data
+        const process = of(before, "tool/process")[0]?.data
         const mark = markOf(before)
         // each of the family, the shell of the command, and its guard
         yield* eventually("they are all seen", () => marked(mark).length >= family.length + 2)
@@ -107,7 +103,7 @@ describe("a turn whose command has a family", () => {
           startTime: stat.replace(/^.*\) /s, "").split(" ")[19],
           bootId
         })
-        const [result, next] = eventsOf(log, "tool/result")
+        const [result, next] = of(log, "tool/result")
         assert.deepStrictEqual(result?.data.error, { name: "AbortError", code: "TOOL_ABORTED" })
         assert.match(
           result === undefined ? "" : textOf(result.data.message),
@@ -115,7 +111,7 @@ describe("a turn whose command has a family", () => {
         )
         assert.isFalse(next?.data.message.isError)
         assert.deepStrictEqual(
-          eventsOf(log, "turn/end").map((event) => event.data.reason.kind),
+          of(log, "turn/end").map((event) => event.data.reason.kind),
           ["aborted", "completed"]
         )
       }).pipe(Effect.provide(NodeFileSystem.layer))
@@ -133,7 +129,7 @@ describe("a turn whose command has a family", () => {
       yield* Effect.zipRight(agent.followup("go"), agent.idle)
       const atEnd = yield* sizes
       const log = yield* world.log
-      const [result] = eventsOf(log, "tool/result")
+      const [result] = of(log, "tool/result")
       const shown = result === undefined ? "" : textOf(result.data.message)
       assert.match(
         shown,
@@ -141,7 +137,7 @@ describe("a turn whose command has a family", () => {
       )
       yield* Effect.zipRight(agent.followup("go on"), agent.idle)
       assert.deepStrictEqual(yield* sizes, atEnd)
-      assert.strictEqual(eventsOf(yield* world.log, "tool/result").length, 2)
+      assert.strictEqual(of(yield* world.log, "tool/result").length, 2)
     }).pipe(Effect.provide(NodeFileSystem.layer))
   )
 
@@ -155,7 +151,7 @@ describe("a turn whose command has a family", () => {
       const mark = markOf(yield* world.log)
       yield* Scope.close(scope, Exit.void)
       assert.deepStrictEqual(marked(mark), [])
-      const [end] = eventsOf(yield* world.log, "turn/end")
+      const [end] = of(yield* world.log, "turn/end")
       assert.deepStrictEqual(end?.data.reason, { kind: "aborted" })
     }).pipe(Effect.provide(NodeFileSystem.layer))
   )

@@ -1,8 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
-import type { Agent } from "../../src/agent/Agent.ts"
 import { type MessageId, MessageId as makeId } from "../../src/domain/Ids.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import { call, type Script, say } from "../../src/model/ScriptedModel.ts"
@@ -148,111 +146,9 @@ describe("what waits", () => {
       assert.deepStrictEqual([...new Set(yield* endings(world))], ["completed"])
     })
   )
-
-  it.scoped("B15: a second plain cancel before the turn has ended takes back what came after the first", () =>
-    Effect.gen(function* () {
-      const body = yield* door
-      const world = yield* World.make({
-        scripts: [call(["finish", { id: "a" }]), say("never")],
-        body: () => Effect.as(body.pass, "done")
-      })
-      const agent = yield* world.open()
-      yield* agent.followup("p1")
-      yield* body.entered
-      const first = yield* Effect.fork(agent.cancel("user"))
-      yield* others
-      const id = yield* agent.followup("p2")
-      const second = yield* Effect.fork(agent.cancel("user"))
-      yield* Effect.zipRight(others, body.letGo)
-      assert.deepInclude(yield* Fiber.join(first), { _tag: "Settled", dropped: [] })
-      assert.deepInclude(yield* Fiber.join(second), { _tag: "Settled", dropped: [id] })
-      assert.deepInclude(yield* agent.idle, { parked: 0 })
-      assert.deepStrictEqual(yield* endings(world), ["aborted"])
-    })
-  )
-
-  it.scoped("B09 law 7: a prompt after the cancel is stored at once, and runs once the cancelled turn has ended", () =>
-    Effect.gen(function* () {
-      const body = yield* door
-      const world = yield* World.make({
-        scripts: [call(["finish", { id: "a" }]), say("2")],
-        body: () => Effect.as(body.pass, "done")
-      })
-      const agent = yield* world.open()
-      yield* agent.followup("p1")
-      yield* body.entered
-      const cancel = yield* Effect.fork(agent.cancel("user"))
-      yield* others
-      const id = yield* agent.followup("p2")
-      assert.strictEqual(of(yield* world.log, "agent/inbox/spliced").at(-1)?.data.inserted[0]?.id, id)
-      yield* body.letGo
-      yield* Fiber.join(cancel)
-      yield* agent.idle
-      assert.match(yield* world.shorthand, /TC\(c0\) in\+ TR\(c0\) S>1 T>\(aborted\) T<2 in- S<1 UM .*T>\(completed\)$/)
-    })
-  )
-
-  it.scoped("B16: prompts that a cancel kept run first and in order, each in a turn of its own", () =>
-    Effect.gen(function* () {
-      const { agent, seen, world } = yield* streaming(say("2"), say("3"), say("4"))
-      yield* agent.followup("p2")
-      yield* agent.followup("p3")
-      yield* agent.cancel("user", { keepInbox: true })
-      assert.deepInclude(yield* agent.idle, { parked: 2 })
-      yield* others
-      assert.deepStrictEqual(yield* agent.status, { _tag: "Idle", parked: 2 })
-      assert.deepStrictEqual(statuses(yield* seen), ["Running 1", "Idle"])
-      yield* Effect.zipRight(agent.followup("p4"), agent.idle)
-      assert.deepStrictEqual(yield* inputs(world), ["p1", "p2", "p3", "p4"])
-      assert.strictEqual((yield* endings(world)).length, 4)
-    })
-  )
 })
 
 describe("messages and cancels", () => {
-  /** Where a message is: in the history, among what was dropped, or still waiting. */
-  const places = (world: World.World, agent: Agent, id: MessageId) =>
-    Effect.gen(function* () {
-      const log = yield* world.log
-      const spliced = of(log, "agent/inbox/spliced")
-      const entered = of(log, "user/message").filter(({ data }) => data.id === id).length
-      const waiting = (yield* agent.pending).filter((message) => message.id === id).length
-      const accepted = spliced.filter(({ data }) => data.inserted.some((message) => message.id === id)).length
-      return { accepted, entered, waiting }
-    })
-
-  it.scoped(
-    "O-L1 law 7: a message that steers a batch is in exactly one place, wherever the cancel falls behind it",
-    () =>
-      Effect.gen(function* () {
-        const found = new Map<string, number>()
-        for (const keepInbox of [false, true])
-          for (let delay = 0; delay < 120; delay += 3) {
-            const body = yield* door
-            const world = yield* World.make({
-              scripts: [call(["look", { id: "a" }], ["look", { id: "b" }]), say("so"), say("next")],
-              body: (id) => (id === "a" ? Effect.as(body.pass, "done") : Effect.succeed("done"))
-            })
-            const agent = yield* world.open()
-            yield* agent.followup("go")
-            yield* body.entered
-            const id = yield* agent.steer("instead")
-            yield* body.letGo
-            yield* Effect.replicateEffect(Effect.yieldNow(), delay)
-            const { dropped } = yield* agent.cancel("user", { keepInbox })
-            const { accepted, entered, waiting } = yield* places(world, agent, id)
-            assert.strictEqual(accepted, 1)
-            const where = { entered, waiting, dropped: dropped.filter((one) => one === id).length }
-            assert.strictEqual(where.entered + where.waiting + where.dropped, 1, `${delay}: ${JSON.stringify(where)}`)
-            for (const [place, times] of Object.entries(where)) found.set(place, (found.get(place) ?? 0) + times)
-            yield* Effect.zipRight(agent.followup("next"), agent.idle)
-            assert.strictEqual((yield* places(world, agent, id)).entered, dropped.length === 0 ? 1 : 0)
-          }
-        // each of the three was met
-        for (const place of ["entered", "waiting", "dropped"]) assert.isAbove(found.get(place) ?? 0, 0, place)
-      })
-  )
-
   it.scoped(
     "O-L3 C18: a cancel drops or keeps what was queued, says which it did, and the next prompt finds just that",
     () =>

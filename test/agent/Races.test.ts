@@ -1,21 +1,19 @@
-import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
-import * as Cause from "effect/Cause"
+import * as Console from "effect/Console"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Mailbox from "effect/Mailbox"
-import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import type { Agent, Cancelled } from "../../src/agent/Agent.ts"
 import { call, type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
-import * as Explorer from "../../src/testing/Explorer.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
+import * as EveryPoint from "../support/EveryPoint.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
-import { door, endings, inputs, others, statuses, watch } from "../support/Watching.ts"
+import { door, endings, inputs, others, statuses, stillWait, watch } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
 
 const endingsIn = (log: string): ReadonlyArray<string> => [...log.matchAll(/T>\((\w+)\)/g)].map(([, kind]) => `${kind}`)
@@ -26,78 +24,33 @@ const slow: Script = [
   send({ type: "text", index: 0, text: "two" }, { type: "finish", reason: "stop" })
 ]
 
-/** What a run step by step came to: how many steps it has, and its log, once everything that began has ended. */
-interface Raced {
-  readonly steps: number
-  readonly log: string
-}
-
-/** Runs prompts, and does something at some of the steps of that. */
-const raced = (
-  options: World.Options & { readonly prompts: number },
-  at: ReadonlyArray<number>,
-  act: (agent: Agent) => Effect.Effect<unknown, unknown>
-): Raced => {
-  const outcome = Explorer.run(
-    (controls) =>
-      Effect.scoped(
-        Effect.gen(function* () {
-          const world = yield* World.make({ ...options, host: FileSystem.layerNoop({}) })
-          const agent = yield* world.open()
-          let acting = 0
-          const none = yield* Effect.makeLatch(true)
-          controls.unsafeArm(() => {
-            acting++
-            none.unsafeClose()
-            const done = Effect.sync(() => --acting === 0 && none.unsafeOpen())
-            controls.unsafeFork(Effect.ensuring(act(agent), done))
-          })
-          for (let prompt = 1; prompt <= options.prompts; prompt++) yield* agent.followup(`prompt ${prompt}`)
-          yield* agent.idle
-          controls.unsafeDisarm()
-          yield* Effect.zipRight(none.await, agent.idle)
-          return yield* world.shorthand
-        })
-      ),
-    { at }
-  )
-  assert.deepStrictEqual([outcome.fibers, outcome.timers], [0, 0], `${at}: fibers or timers are left`)
-  assert.isTrue(Option.isSome(outcome.exit), `${at}: it hangs`)
-  return { steps: outcome.steps, log: Exit.getOrElse(Option.getOrThrow(outcome.exit), Cause.pretty) }
-}
-
-/** Each nth step, and time for the runner in between. */
-const everyNth = (steps: number, nth: number, runAt: (step: number) => void) =>
-  Effect.forEach(
-    Array.from({ length: Math.floor(steps / nth) }, (_, index) => 1 + index * nth),
-    (step) =>
-      Effect.zipRight(
-        Effect.sync(() => runAt(step)),
-        Effect.sleep(0)
-      ),
-    { discard: true }
-  )
-
 describe("cancels and turns that follow each other", () => {
   it.live(
     "O-K1 law 5: wherever two cancels fall between two turns, they end the turn that they name and no other",
     () =>
       Effect.gen(function* () {
-        const two = { scripts: [say("1"), slow], prompts: 2 }
-        const { steps } = raced(two, [], () => Effect.void)
+        const scenario: EveryPoint.Scenario = { name: "", scripts: [say("1"), slow], prompts: 2, has: [] }
+        let answers: ReadonlyArray<Cancelled> = []
+        const cancelling: EveryPoint.Act = (agent) =>
+          Effect.map(agent.cancel("user", { keepInbox: true }), (answer) => {
+            answers = [...answers, answer]
+          })
         let late = 0
-        yield* everyNth(steps, 9, (step) => {
-          const answers: Array<Cancelled> = []
-          const { log } = raced(two, [step, step + 3], (agent) =>
-            Effect.map(agent.cancel("user", { keepInbox: true }), (answer) => answers.push(answer))
-          )
+        const landed = yield* EveryPoint.everyStep({ to: EveryPoint.run(scenario).steps, stride: 9 }, (step) => {
+          answers = []
+          const run = EveryPoint.run(scenario, [
+            [step, cancelling],
+            [step + 3, cancelling]
+          ])
           const named = new Set(answers.flatMap((answer) => (answer._tag === "Settled" ? [answer.turn] : [])))
           if (named.size === 0) late++
-          assert.strictEqual(answers.length, 2, `step ${step}: ${log}`)
-          for (const [index, kind] of endingsIn(log).entries())
-            assert.strictEqual(kind === "aborted", named.has(index + 1), `step ${step}: ${log}`)
+          assert.strictEqual(answers.length, 2, `step ${step}: ${run.log}`)
+          for (const [index, kind] of endingsIn(run.log).entries())
+            assert.strictEqual(kind === "aborted", named.has(index + 1), `step ${step}: ${run.log}`)
+          return run
         })
         assert.isAbove(late, 0)
+        yield* Console.log(`two cancels: ${landed.runs} points; ${EveryPoint.told(landed)}`)
       }),
     120_000
   )
@@ -106,26 +59,30 @@ describe("cancels and turns that follow each other", () => {
     "O-K2 law 7: a prompt right behind a cancel waits for the unwind, and opens exactly one turn",
     () =>
       Effect.gen(function* () {
-        const one = {
+        const scenario: EveryPoint.Scenario = {
+          name: "",
           scripts: [call(["look", { id: "a" }], ["finish", { id: "b" }]), slow, slow, slow],
-          body: (id: string) => Effect.as(Effect.sleep(10), id),
-          prompts: 1
+          body: (id) => Effect.as(Effect.sleep(10), id),
+          has: []
         }
-        const { steps } = raced(one, [], () => Effect.void)
+        const cancelThenPrompt: EveryPoint.Act = (agent) =>
+          Effect.gen(function* () {
+            const cancel = yield* Effect.fork(agent.cancel("user"))
+            yield* Effect.yieldNow()
+            yield* agent.followup("next")
+            yield* Fiber.join(cancel)
+          })
         const ways = new Set<string>()
-        yield* everyNth(steps, 13, (step) => {
-          const { log } = raced(one, [step], (agent) =>
-            Effect.zipRight(
-              Effect.fork(agent.cancel("user")),
-              Effect.zipRight(Effect.yieldNow(), agent.followup("next"))
-            )
-          )
-          const ended = endingsIn(log)
+        const landed = yield* EveryPoint.everyStep({ to: EveryPoint.run(scenario).steps, stride: 13 }, (step) => {
+          const run = EveryPoint.run(scenario, [[step, cancelThenPrompt]])
+          const ended = endingsIn(run.log)
           ways.add(`${ended}`)
-          assert.strictEqual(ended.length, 2, `step ${step}: ${log}`)
-          assert.match(log, /T<2 in- S<1 UM .*T>\(completed\)$/, `step ${step}`)
+          assert.strictEqual(ended.length, 2, `step ${step}: ${run.log}`)
+          assert.match(run.log, /T<2 in- S<1 UM .*T>\(completed\)$/, `step ${step}`)
+          return run
         })
         assert.deepStrictEqual([...ways].toSorted(), ["aborted,completed", "completed,completed"])
+        yield* Console.log(`a prompt behind a cancel: ${landed.runs} points; ${EveryPoint.told(landed)}`)
       }),
     120_000
   )
@@ -146,8 +103,7 @@ describe("cancels and turns that follow each other", () => {
       yield* others
       yield* agent.followup("p2")
       yield* TestClock.adjust(9_999)
-      yield* others
-      assert.isTrue(Option.isNone(yield* Fiber.poll(cancel)))
+      yield* stillWait([cancel])
       assert.strictEqual((yield* world.requests).length, 1)
       yield* TestClock.adjust(1)
       assert.deepInclude(yield* Fiber.join(cancel), { _tag: "Settled", turn: 1, durable: true })
@@ -272,7 +228,7 @@ describe("cancels and turns that follow each other", () => {
       yield* body.letGo
       yield* others
       assert.strictEqual((yield* world.requests).length, 1)
-      assert.isTrue(Option.isNone(yield* Fiber.poll(cancel)))
+      yield* stillWait([cancel])
       yield* held.gate.open
       yield* Fiber.join(cancel)
       yield* agent.idle
@@ -350,15 +306,13 @@ describe("what waits in a turn", () => {
         ]
         for (const waiting of waits) {
           const waiter = yield* Effect.fork(waiting)
-          yield* others
-          assert.isTrue(Option.isNone(yield* Fiber.poll(waiter)))
+          yield* stillWait([waiter])
           assert.isTrue(Exit.isInterrupted(yield* Fiber.interrupt(waiter)))
         }
         const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
         yield* others
         const opening = yield* Effect.fork(Effect.scoped(world.open()))
-        yield* others
-        assert.isTrue(Option.isNone(yield* Fiber.poll(opening)))
+        yield* stillWait([opening])
         assert.isTrue(Exit.isInterrupted(yield* Fiber.interrupt(opening)))
         yield* Effect.zipRight(held.gate.open, cleanup.letGo)
         yield* Fiber.join(cancelling)

@@ -20,7 +20,6 @@ import * as Repair from "../../src/session/Repair.ts"
 import * as Sessions from "../../src/session/Sessions.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import * as Pipeline from "../../src/tool/Pipeline.ts"
-import * as Tools from "../../src/tool/Tools.ts"
 import * as World from "../support/World.ts"
 
 const id = SessionId.make("step")
@@ -43,12 +42,10 @@ const agents = (seen: (state: SessionState) => SessionState = (state) => state) 
           }))
       })
     })
-    const done = ({ id }: { readonly id: string }) => Effect.succeed(id)
-    const handlers = World.toolkit.toLayer({ look: done, touch: done, finish: done, maybe: done })
     const context = yield* Layer.build(
       Agents.layer.pipe(
         Layer.provide(Layer.mergeAll(sessions, model, Pipeline.layer, Settings.layerMemory())),
-        Layer.provide(Layer.provide(Tools.layer(World.toolkit), handlers)),
+        Layer.provide(World.tools(Effect.succeed)),
         Layer.provideMerge(Layer.mergeAll(Journal.layerMemory, Repair.layer, Reaper.layerNone, NodeFileSystem.layer))
       )
     )

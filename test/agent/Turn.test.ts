@@ -37,10 +37,7 @@ describe("a turn", () => {
         sourceSeqs(answer?.sourceEventSeqs ?? []),
         of(log, "assistant/chunk").map((chunk) => chunk.seq)
       )
-      assert.deepStrictEqual(
-        Option.map(report.last, (last) => last.ending),
-        Option.some({ kind: "completed" })
-      )
+      assert.deepStrictEqual(Option.getOrThrow(report.last).ending, { kind: "completed" })
     })
   )
 

@@ -5,7 +5,7 @@ import { type ChatChunk, cutRun, emptyRuns, endRun, pushDelta, type RunChunk } f
 import type { SessionEvent, StoredEvent } from "../../src/domain/Event.ts"
 import { callId } from "../../src/domain/Ids.ts"
 import { text } from "../../src/domain/Message.ts"
-import type { FeedItem } from "../../src/domain/Notice.ts"
+import type { FeedItem, RunningCall, Status } from "../../src/domain/Notice.ts"
 import * as Facts from "../support/Facts.ts"
 import { sampleLogs } from "../support/Logs.ts"
 
@@ -161,7 +161,7 @@ describe("RunView", () => {
     ])
   })
 
-  it("has a line for each running call, which fits, and says what is waited for", () => {
+  it("has a line for each running call, which fits", () => {
     const [view] = play([
       at(Facts.call([1, 1, 0], "bash", '{"command":"sleep 10"}'), 1000),
       at(Facts.call([1, 1, 1], "read", '{"path":"a.md"}'), 2000),
@@ -173,8 +173,24 @@ describe("RunView", () => {
     ])
     assert.deepStrictEqual(liveLines(view, { now: 3500, columns: 14, rows: 1 }), ["  and 2 more"])
     assert.deepStrictEqual(liveLines(view, { now: 3500, columns: 14, rows: 8 }), ["  2.5 s  bash…", "  1.5 s  read…"])
-    assert.strictEqual(waitingFor(view), "the turn to settle: bash sleep 10; read a.md")
-    assert.strictEqual(waitingFor(empty), "the turn to settle")
+  })
+
+  it("says what is waited for: the calls that run in truth, whatever the log has of them", () => {
+    const [view] = play([
+      at(Facts.call([1, 1, 0], "bash", '{"command":"sleep 10"}'), 1000),
+      at(Facts.call([1, 1, 1], "read", '{"path":"a.md"}'), 2000)
+    ])
+    const running = (...calls: ReadonlyArray<RunningCall>): Status => ({
+      _tag: "Running",
+      turn: 1,
+      cancelled: true,
+      calls
+    })
+    const one = { callId: callId(1, 1, 0), name: "bash", since: 1000 }
+    const unseen = { callId: callId(1, 1, 2), name: "list", since: 1000 }
+    assert.strictEqual(waitingFor(view, running(one, unseen)), "the turn to settle: bash sleep 10; list")
+    assert.strictEqual(waitingFor(view, running()), "the turn's end to be stored")
+    assert.strictEqual(waitingFor(view, { _tag: "Idle", parked: 0 }), "the turn's end to be stored")
   })
 
   it("forgets the calls of a turn that ended, and never writes more than lines for any log", () => {

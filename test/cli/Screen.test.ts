@@ -10,7 +10,7 @@ import { OutputClosed, Stdio } from "../../src/cli/Stdio.ts"
 import type { SessionEvent } from "../../src/domain/Event.ts"
 import { callId } from "../../src/domain/Ids.ts"
 import { text } from "../../src/domain/Message.ts"
-import type { FeedItem } from "../../src/domain/Notice.ts"
+import type { FeedItem, Status } from "../../src/domain/Notice.ts"
 import * as Facts from "../support/Facts.ts"
 import { onScreen } from "../support/TerminalScreen.ts"
 
@@ -90,7 +90,9 @@ describe("Screen", () => {
       assert.deepStrictEqual(lines(), [...oneIsLeft, "  1.2 s  bash one"])
       yield* screen.note("a note")
       assert.deepStrictEqual(lines(), [...oneIsLeft, "a note", "  1.2 s  bash one"])
-      assert.strictEqual(yield* screen.waitingFor, "the turn to settle: bash one")
+      const calls = [{ callId: callId(1, 1, 0), name: "bash", since: 0 }]
+      const status: Status = { _tag: "Running", turn: 1, cancelled: true, calls }
+      assert.strictEqual(screen.waitingFor(status), "the turn to settle: bash one")
       yield* pass(100, done(0, 1350))
       yield* close
       assert.deepStrictEqual(lines(), [...oneIsLeft, "a note", "ok      bash one  1.3 s"])

@@ -2,11 +2,14 @@
  * The program on a terminal: the lines of running tools.
  */
 import { execFileSync } from "node:child_process"
-import { cpSync } from "node:fs"
+import { cpSync, existsSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { folder, shell, shellWords } from "../support/Cli.ts"
+import * as Fiber from "effect/Fiber"
+import { folder, log, shell, shellWords } from "../support/Cli.ts"
+import { eventually } from "../support/processes.ts"
 import { onScreen } from "../support/TerminalScreen.ts"
 
 const sample = fileURLToPath(new URL("../../scratchpad/report", import.meta.url))
@@ -106,6 +109,28 @@ describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has 
           assert.include((yield* onTerminal(words, { cwd })).stdout, turned, words)
         for (const words of ["show s", `run --session s 'Say ${turned}'`])
           assert.include((yield* shell(`${shellWords()} ${words}`, { cwd })).stdout, turned, words)
+      }),
+    120_000
+  )
+
+  it.scopedLive(
+    "one that goes away ends the program with 143, and not with a crash of its own",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const has = (name: string) => eventually(`${name} is there`, () => existsSync(join(cwd, name)), 60_000)
+        const command = "echo up > up.txt; sleep 60"
+        const program = `${shellWords()} run --session s 'Say hello, then run \\\`${command}\\\`'`
+        // the hang-up comes to the shell that the terminal began with, which passes it on
+        const inner = `trap 'kill -HUP $p' HUP; ${program} </dev/tty & p=$!; wait $p; wait $p; echo $? >new; mv new code`
+        const quoted = inner.replaceAll('"', '\\"').replaceAll("$", "\\$")
+        // the terminal is gone with its other end, which `script` holds
+        const terminal = yield* Effect.fork(shell(`exec script -qec "${quoted}" /dev/null`, { cwd }))
+        yield* has("up.txt")
+        yield* Fiber.interrupt(terminal)
+        yield* has("code")
+        assert.strictEqual(readFileSync(join(cwd, "code"), "utf8"), "143\n")
+        assert.strictEqual((yield* log("s", { cwd })).at(-1)?.type, "turn/end")
       }),
     120_000
   )

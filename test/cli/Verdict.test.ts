@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Option from "effect/Option"
+import type { Signal } from "../../src/cli/Shutdown.ts"
 import { advance, advice, exitCode, search, type Verdict } from "../../src/cli/Verdict.ts"
 import type { SessionEvent } from "../../src/domain/Event.ts"
 import { MessageId, SessionId } from "../../src/domain/Ids.ts"
@@ -66,18 +67,24 @@ describe("Verdict", () => {
       ending,
       denied: isDenied
     })
-    const none = Option.none()
+    const none = { signal: Option.none(), isRead: true }
+    const signalled = (signal: Signal, isRead = true) => ({ signal: Option.some(signal), isRead })
     assert.strictEqual(exitCode(ended({ kind: "completed" }), none), 0)
     assert.strictEqual(exitCode(ended({ kind: "completed" }, true), none), 3)
     assert.strictEqual(exitCode(ended({ kind: "blocked", message: "no" }), none), 3)
     assert.strictEqual(exitCode(ended({ kind: "max-tokens" }), none), 1)
     assert.strictEqual(exitCode(ended({ kind: "error", error: { message: "", code: "SERVER" } }), none), 1)
     assert.strictEqual(exitCode({ _tag: "Waiting" }, none), 1)
-    assert.strictEqual(exitCode(ended({ kind: "aborted" }), Option.some("SIGINT")), 130)
-    assert.strictEqual(exitCode(ended({ kind: "aborted" }), Option.some("SIGTERM")), 143)
-    assert.strictEqual(exitCode({ _tag: "Waiting" }, Option.some("SIGHUP")), 143)
+    assert.strictEqual(exitCode(ended({ kind: "aborted" }), signalled("SIGINT")), 130)
+    assert.strictEqual(exitCode(ended({ kind: "aborted" }), signalled("SIGTERM")), 143)
+    assert.strictEqual(exitCode({ _tag: "Waiting" }, signalled("SIGHUP")), 143)
     // the signal came too late to change anything
-    assert.strictEqual(exitCode(ended({ kind: "completed" }), Option.some("SIGINT")), 0)
+    assert.strictEqual(exitCode(ended({ kind: "completed" }), signalled("SIGINT")), 0)
+    // but not for the output
+    assert.strictEqual(exitCode(ended({ kind: "completed" }), signalled("SIGINT", false)), 130)
+    assert.strictEqual(exitCode(ended({ kind: "completed" }, true), signalled("SIGINT", false)), 3)
+    // a signal's code says that the turn is durable
+    assert.strictEqual(exitCode({ _tag: "Unended", turn: 1 }, signalled("SIGTERM")), 1)
   })
 
   it("says how to go on, and nothing of a turn that simply completed", () => {

@@ -32,6 +32,13 @@ export const header = (more: Partial<Journal.SessionHeader> = {}): Journal.Sessi
   ...more
 })
 
+/** A record in which nothing is an `Option`: an equality of those says nothing about a none. */
+const plain = (record: Journal.SessionRecord) => ({
+  ...record,
+  header: { ...record.header, parent: Option.getOrNull(record.header.parent) },
+  owner: Option.getOrNull(record.owner)
+})
+
 export const noSummary: Summary = { title: "", turns: 0, open: false }
 
 export const owner: Journal.Owner = { host: "here", pid: 7, processStart: "100", bootId: "boot", token: "abc" }
@@ -127,25 +134,22 @@ const records = (test: Test) => {
       const parent = Option.some(otherId)
       const given = header({ cwd: "/wörk dir", parent, seedLength: 3, depth: 2 })
       assert.isTrue(yield* journal.create(given))
-      assert.deepStrictEqual(yield* journal.find(id), {
-        header: given,
-        head: 0,
-        epoch: 0,
-        owner: Option.none(),
-        leaseExpires: 0,
-        summary: noSummary
-      })
+      assert.deepStrictEqual(
+        plain(yield* journal.find(id)),
+        plain({
+          header: given,
+          head: 0,
+          epoch: 0,
+          owner: Option.none(),
+          leaseExpires: 0,
+          summary: noSummary
+        })
+      )
       assert.deepStrictEqual(yield* journal.list({ offset: 0, limit: 10 }), [])
       assert.deepStrictEqual(yield* journal.read(id, all), [])
       yield* appendAll(batch(0, 1))
       const [listed] = yield* journal.list({ offset: 0, limit: 10 })
-      assert.deepStrictEqual(
-        Option.map(
-          Option.fromNullable(listed),
-          Either.map((record) => record.header)
-        ),
-        Option.some(Either.right(given))
-      )
+      assert.deepStrictEqual(listed === undefined ? undefined : Either.getOrThrow(listed).header, given)
     }))
 
   test("a taken id is not created again, and nothing of it changes", () =>
@@ -423,15 +427,10 @@ const owning = (test: Test) => {
       const journal = yield* begun(id, 2)
       const summary: Summary = { title: "t", turns: 1, ending: "interrupted", open: false }
       assert.strictEqual(yield* journal.take({ ...batch(2, 2), summary, owner, leaseExpires: 1234 }), 1)
-      const record = yield* journal.find(id)
-      assert.deepStrictEqual(record, {
-        header: header(),
-        head: 4,
-        epoch: 1,
-        owner: Option.some(owner),
-        leaseExpires: 1234,
-        summary
-      })
+      assert.deepStrictEqual(
+        plain(yield* journal.find(id)),
+        plain({ header: header(), head: 4, epoch: 1, owner: Option.some(owner), leaseExpires: 1234, summary })
+      )
       assert.deepStrictEqual(yield* logOf(id), chunks(0, 4))
       assert.deepStrictEqual(yield* appendAll(batch(4, 1), batch(4, 1, { epoch: 2 })), [
         "SessionFenced",
@@ -481,7 +480,7 @@ const owning = (test: Test) => {
       yield* journal.release(otherId, 1)
       assert.deepStrictEqual(yield* journal.find(id), taken)
       yield* journal.release(id, 1)
-      assert.deepStrictEqual(yield* journal.find(id), { ...taken, owner: Option.none(), leaseExpires: 0 })
+      assert.deepStrictEqual(plain(yield* journal.find(id)), plain({ ...taken, owner: Option.none(), leaseExpires: 0 }))
       yield* journal.release(id, 1)
       assert.strictEqual(yield* journal.take({ ...batch(1, 0, { epoch: 1 }), owner, leaseExpires: 5 }), 2)
     }))

@@ -6,6 +6,7 @@ import {
   cutRun,
   emptyRuns,
   endRun,
+  endRuns,
   maxRunBytes,
   pushDelta,
   type RunChunk
@@ -25,7 +26,7 @@ const text = (words: string, index = 0): RunChunk => ({ type: "text", index, tex
 /** The runs of these deltas and the last one's end. */
 const runsOf = (deltas: ReadonlyArray<RunChunk>): ReadonlyArray<RunChunk> => {
   const runs = emptyRuns()
-  return [...deltas.flatMap((delta) => pushDelta(runs, delta)), ...endRun(runs)]
+  return [...deltas.flatMap((delta) => pushDelta(runs, delta)), ...endRuns(runs)]
 }
 
 // what a stream may hold
@@ -74,7 +75,7 @@ const journalled = (chunks: typeof stream extends fc.Arbitrary<infer A> ? A : ne
       else if (accepted) kept.push(...pushDelta(runs, chunk))
     }
   }
-  kept.push(...endRun(runs))
+  kept.push(...endRuns(runs))
   return { all, kept }
 }
 
@@ -127,16 +128,16 @@ describe("runs", () => {
     assert.deepStrictEqual(runsOf([text("a"), reasoning]), [text("a"), reasoning])
   })
 
-  it("W06: a blob and usage are runs of their own", () => {
+  it("W06 D07: a blob is a run of its own, and of the usage the last one is, after everything", () => {
     const blob: RunChunk = { type: "blob", index: 0, blob: { s: 1 } }
     const usage: RunChunk = { type: "usage", usage: { inputTokens: 1, outputTokens: 2 } }
-    assert.deepStrictEqual(runsOf([text("a"), blob, blob, text("b"), usage, text("c")]), [
+    const early: RunChunk = { type: "usage", usage: { inputTokens: 1, outputTokens: 0 } }
+    assert.deepStrictEqual(runsOf([text("a"), blob, blob, text("b"), early, text("c"), usage, text("d")]), [
       text("a"),
       blob,
       blob,
-      text("b"),
-      usage,
-      text("c")
+      text("bcd"),
+      usage
     ])
   })
 

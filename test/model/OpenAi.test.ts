@@ -321,33 +321,39 @@ describe("text, thinking and usage", () => {
     })
   )
 
-  it.effect("takes the usage once, wherever it stands, and a chunk without choices otherwise says nothing (O-H7)", () =>
-    Effect.gen(function* () {
-      const text = frame({ content: "hi" })
-      const finish = frame({}, "stop")
-      const counted = { inputTokens: 11, outputTokens: 7, cachedInputTokens: 3, reasoningTokens: 2 }
-      const final = usage(11, 7)
-      const early = { ...text, usage: { prompt_tokens: 11, completion_tokens: 1 } }
-      const streams = [
-        [text, finish, final],
-        [text, final, finish],
-        [early, early, { ...finish, usage: "usage" in final ? final.usage : undefined }],
-        [{ ...final, choices: undefined }, text, finish, { ...text, choices: [], usage: null }]
-      ]
-      for (const frames of streams) {
-        const received = yield* receive(sse(...frames))
-        assert.strictEqual(received.failure, undefined)
-        assert.strictEqual(received.text.replaceAll("hi", ""), "")
-        const usages = received.chunks.filter((chunk) => chunk.type === "usage")
-        assert.deepStrictEqual(usages, [{ type: "usage", usage: counted }])
-      }
-      const deepseek = { ...finish, usage: { prompt_tokens: 5, completion_tokens: 6, prompt_cache_hit_tokens: 4 } }
-      const { chunks } = yield* receive(sse(text, deepseek))
-      assert.deepInclude(chunks, {
-        type: "usage",
-        usage: { inputTokens: 5, outputTokens: 6, cachedInputTokens: 4 }
+  it.effect(
+    "tells the usage whenever it comes, so that a cut answer has it, and a chunk without choices otherwise says nothing (O-H7)",
+    () =>
+      Effect.gen(function* () {
+        const text = frame({ content: "hi" })
+        const finish = frame({}, "stop")
+        const counted = { inputTokens: 11, outputTokens: 7, cachedInputTokens: 3, reasoningTokens: 2 }
+        const final = usage(11, 7)
+        const early = { ...text, usage: { prompt_tokens: 11, completion_tokens: 1 } }
+        const streams = [
+          [text, finish, final],
+          [text, final, finish],
+          [early, early, { ...finish, usage: "usage" in final ? final.usage : undefined }],
+          [{ ...final, choices: undefined }, text, finish, { ...text, choices: [], usage: null }]
+        ]
+        for (const frames of streams) {
+          const received = yield* receive(sse(...frames))
+          assert.strictEqual(received.failure, undefined)
+          assert.strictEqual(received.text.replaceAll("hi", ""), "")
+          const usages = received.chunks.filter((chunk) => chunk.type === "usage")
+          assert.deepStrictEqual(usages.at(-1), { type: "usage", usage: counted })
+          assert.strictEqual(
+            usages.length,
+            frames.filter((frame) => JSON.stringify(frame).includes("prompt_tokens")).length
+          )
+        }
+        const deepseek = { ...finish, usage: { prompt_tokens: 5, completion_tokens: 6, prompt_cache_hit_tokens: 4 } }
+        const { chunks } = yield* receive(sse(text, deepseek))
+        assert.deepInclude(chunks, {
+          type: "usage",
+          usage: { inputTokens: 5, outputTokens: 6, cachedInputTokens: 4 }
+        })
       })
-    })
   )
 
   it.effect("takes a whole answer from a server that does not stream", () =>

@@ -196,6 +196,15 @@ describe("a session", () => {
     })
   )
 
+  it.scoped("Q03: an open that fails holds nothing: the id can be opened in the same scope", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({})
+      const open = (create: "never" | "if-absent") => world.sessions.acquire(World.id, { cwd: "/workspace", create })
+      assert.strictEqual((yield* Effect.flip(open("never")))._tag, "SessionNotFound")
+      assert.strictEqual((yield* open("if-absent")).loadedHead, 0)
+    })
+  )
+
   it.scoped("I08 I01 W24: an event that cannot stand there dies, and the log is as it was", () =>
     Effect.gen(function* () {
       const world = yield* World.make({})
@@ -545,7 +554,7 @@ describe("a broken or released session", () => {
       )
       yield* Effect.replicateEffect(Effect.yieldNow(), 20)
       yield* held.gate.open
-      assert.strictEqual(yield* Fiber.join(early), 1)
+      yield* Fiber.join(early)
       assert.strictEqual(yield* Fiber.join(stored), 2)
     })
   )

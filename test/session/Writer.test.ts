@@ -88,6 +88,24 @@ describe("the writer", () => {
     })
   )
 
+  it.effect("W16: what waits when the writer stops has failed, and what comes later fails at once", () =>
+    Effect.gen(function* () {
+      const a = client("a")
+      const { writer } = yield* Effect.scoped(
+        Effect.tap(writing, ({ writer }) =>
+          Effect.sync(() => {
+            a.add()
+            writer.unsafeWake(a.of)
+          })
+        )
+      )
+      assert.strictEqual(a.failed.length, 1)
+      writer.unsafeWake(a.of)
+      assert.strictEqual(a.failed.length, 2)
+      assert.deepStrictEqual(a.stored, [])
+    })
+  )
+
   it.scoped("J18: whoever waits has it stored at once, and what comes meanwhile is not forgotten", () =>
     Effect.gen(function* () {
       const { commits, writer } = yield* writing

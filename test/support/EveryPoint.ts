@@ -26,7 +26,7 @@ import * as World from "./World.ts"
 
 /** Where a turn stood when something happened to it. */
 export const phases = ["before the request", "streaming", "between calls", "in a body", "in the ending"] as const
-export type Phase = (typeof phases)[number]
+export type Phase = (typeof phases)[number] | "at rest"
 
 export interface Scenario {
   readonly name: string
@@ -151,6 +151,24 @@ const host = FileSystem.layerNoop({})
 /** What the model says when the scripts are over. */
 const well = Array.from({ length: 30 }, () => ScriptedModel.say("well"))
 
+/** The body of the run under way, which is done before the next one begins. */
+const current: { body: World.Body } = { body: () => Effect.dieMessage("nothing runs") }
+
+/** What a scenario chooses, built once for all of its runs. */
+const chosenBy = (scenario: Scenario): World.Chosen => {
+  const known = chosen.get(scenario.hooks)
+  if (known !== undefined) return known
+  const options: World.Options = {
+    ...(scenario.hooks === undefined ? {} : { hooks: scenario.hooks }),
+    body: (id) => Effect.suspend(() => current.body(id)),
+    host
+  }
+  const built = Effect.runSync(Effect.scoped(World.choose(options)))
+  chosen.set(scenario.hooks, built)
+  return built
+}
+const chosen = new Map<Scenario["hooks"], World.Chosen>()
+
 /** Whatever runs in it belongs to this turn and is counted. */
 const counted = ({ alive }: Seen, turn: number) =>
   Effect.acquireRelease(
@@ -176,7 +194,7 @@ const program =
             })
           )
         let bodies = 0
-        const body: World.Body = (id) =>
+        current.body = (id) =>
           Effect.gen(function* () {
             const nth = bodies++
             yield* counted(seen, (yield* ToolCall).turn)
@@ -184,11 +202,9 @@ const program =
             return yield* scenario.body?.(id) ?? Effect.succeed(`did ${id}`)
           }).pipe(Effect.scoped)
         const world: World.World = yield* World.make({
-          ...(scenario.hooks === undefined ? {} : { hooks: scenario.hooks }),
           ...(stored === undefined ? {} : { journal: Layer.succeed(Journal, stored.journal), id: stored.id }),
           model: { stream },
-          body,
-          host
+          chosen: chosenBy(scenario)
         })
         const scope = yield* Scope.make()
         const agent = yield* Scope.extend(world.open(), scope)
@@ -207,7 +223,7 @@ const program =
         const stepped = at((moment) => typeof moment === "number")
         controls.unsafeArm(() => {
           const act = stepped[step++]
-          seen.phases.push(phaseOf(world.unsafeState(), seen))
+          seen.phases.push(phaseOf(world, seen))
           if (act !== undefined) controls.unsafeFork(watched.perform(act))
         })
         for (let prompt = 1; prompt <= (scenario.prompts ?? 1); prompt++) yield* watched.perform(Acts.following)
@@ -225,9 +241,12 @@ const program =
 const placeOf = (state: SessionState | undefined): string =>
   `${state?.brackets.open?.turn}.${state?.brackets.open?.steps}`
 
-const phaseOf = (state: SessionState | undefined, seen: Seen): Phase => {
+const phaseOf = (world: World.World, seen: Seen): Phase => {
+  const state = world.unsafeState()
   const open = state?.brackets.open
-  if (open === undefined) return "in the ending"
+  // its end is in the log, and not yet durable or not yet told
+  const isEnding = world.notices.filter(({ type }) => type === "ended").length < (state?.brackets.lastTurn ?? 0)
+  if (open === undefined) return isEnding ? "in the ending" : "at rest"
   const { step } = open
   if (step === undefined) return open.steps === 0 ? "before the request" : "in the ending"
   if (step.answer === undefined) return seen.asked === placeOf(state) ? "streaming" : "before the request"

@@ -1,8 +1,11 @@
 /**
  * For tests of what happens at the same time: doors to stand at, patience, and short readings of what was seen.
  */
+import { assert } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 import type { Scope } from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Agent } from "../../src/agent/Agent.ts"
@@ -35,10 +38,31 @@ export const at = (pass: Effect.Effect<void>): Script => [
   send({ type: "finish", reason: "stop" })
 ]
 
-/** Lets every other fiber come as far as it can without what this one holds back. */
-export const others: Effect.Effect<unknown> = Effect.replicateEffect(Effect.yieldNow(), 200)
+/**
+ * Lets every other fiber run until it waits: for what this one holds back, for time, or for the host. Fibers run in
+ * microtasks, and the event loop comes to this after all of those; but a fiber that goes on for 2,048 of them in a row has
+ * not come further than that. Not for the explorer, where nothing comes from outside.
+ */
+export const others: Effect.Effect<void> = Effect.async((resume) => void setImmediate(() => resume(Effect.void)))
 
-/** Sees the feed of an agent from here on; what it saw, once everybody else had a turn. */
+/**
+ * Fails unless all of these still wait once nobody else can go on. It shows that they wait for something that a test holds
+ * back only where they wait neither for the host nor for a clock that goes.
+ */
+export const stillWait = (
+  fibers: Iterable<Fiber.RuntimeFiber<unknown, unknown>>,
+  message?: string
+): Effect.Effect<void> =>
+  Effect.zipRight(
+    others,
+    Effect.forEach(
+      fibers,
+      (fiber) => Effect.map(Fiber.poll(fiber), (exit) => assert.isTrue(Option.isNone(exit), message)),
+      { discard: true }
+    )
+  )
+
+/** Sees the feed of an agent from here on; what it saw, once nobody else can go on. */
 export const watch = (
   agent: Agent,
   onItem: (item: FeedItem) => Effect.Effect<unknown, unknown> = () => Effect.void
@@ -56,7 +80,8 @@ export const watch = (
       ),
       Effect.forkScoped
     )
-    yield* Effect.zipRight(Deferred.await(subscribed), others)
+    // it has subscribed by the time that this one runs again
+    yield* Effect.zipRight(Deferred.await(subscribed), Effect.yieldNow())
     // to be asked for again and again
     // @effect-diagnostics-next-line returnEffectInGen:off
     return Effect.as(others, seen)

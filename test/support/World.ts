@@ -63,7 +63,13 @@ const Maybe = Tool.make("maybe", shape).annotate(
   Tools.Parallel,
   (args) => (args as { readonly id: string }).id !== "alone" // the schema of its parameters says so
 )
-export const toolkit = Toolkit.make(Look, Touch, Finish, Maybe)
+const toolkit = Toolkit.make(Look, Touch, Finish, Maybe)
+
+/** The tools `look`, `touch`, `finish` and `maybe`, which run a body. To build them costs more than a short turn. */
+export const tools = (body: Body): Layer.Layer<Tools.Tools> => {
+  const run = ({ id: name }: { readonly id: string }) => body(name)
+  return Layer.provide(Tools.layer(toolkit), toolkit.toLayer({ look: run, touch: run, finish: run, maybe: run }))
+}
 
 export interface Options {
   readonly scripts?: ReadonlyArray<ScriptedModel.Script>
@@ -85,6 +91,8 @@ export interface Options {
   readonly id?: SessionId
   /** Instead of the host's files: a world that is run step by step can wait for none. */
   readonly host?: Layer.Layer<FileSystem.FileSystem>
+  /** Instead of what the other options choose: what was chosen before. */
+  readonly chosen?: Chosen
   /** Something between a stored log and the model's requests is meant to differ: nothing is compared. */
   readonly unchecked?: boolean
 }
@@ -138,6 +146,47 @@ const checkedModel = (options: Options, session: SessionId, requests: Array<Chat
     })
   )
 
+/** What a composition chooses for a world. None of it holds a fiber, so it can serve one world after another. */
+export type Chosen = Context.Context<
+  Pipeline.Pipeline | Tools.Tools | Settings.Settings | Repair.Repair | Reaper.Reaper | FileSystem.FileSystem
+>
+
+/** Builds what these options choose. It costs more than a short turn. */
+export const choose = (options: Options): Effect.Effect<Chosen, never, Scope> => {
+  const prompt =
+    options.sections === undefined
+      ? SystemPrompt.layer([])
+      : Layer.succeed(SystemPrompt.SystemPrompt, { sections: options.sections })
+  const approvals =
+    options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals)
+  const settings = Layer.map(Settings.layerMemory(options.settings), (context) => {
+    const real = Context.get(context, Settings.Settings)
+    const before = options.onSettingsRead ?? Effect.void
+    return Context.make(Settings.Settings, { ...real, get: (section) => Effect.zipRight(before, real.get(section)) })
+  })
+  const pipeline = Layer.map(Pipeline.layer, (context) => {
+    const real = Context.get(context, Pipeline.Pipeline)
+    const before = options.onCall ?? (() => Effect.void)
+    return Context.make(Pipeline.Pipeline, {
+      run: (block, notes) => Effect.zipRight(before(block), real.run(block, notes))
+    })
+  })
+  const layer = Layer.mergeAll(pipeline, Hooks.layer(options.hooks ?? {}), prompt).pipe(
+    Layer.provideMerge(
+      Layer.mergeAll(
+        Layer.provide(options.tools ?? tools(options.body ?? ((name) => Effect.succeed(`did ${name}`))), settings),
+        ToolHooks.layer(options.toolHooks ?? {}),
+        approvals,
+        settings,
+        Repair.layer,
+        Reaper.layerNone,
+        options.host ?? NodeFileSystem.layer
+      )
+    )
+  )
+  return Layer.build(layer)
+}
+
 /** Builds a world. It is gone with the scope; its log and its requests are judged then. */
 export const make = (options: Options = {}): Effect.Effect<World, never, Scope> =>
   Effect.gen(function* () {
@@ -145,20 +194,7 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
     const problems: Array<string> = []
     const notices: Array<Notice> = []
     const session = options.id ?? id
-    const body: Body = options.body ?? ((name) => Effect.succeed(`did ${name}`))
-    const run = ({ id: name }: { readonly id: string }) => body(name)
-    const handlers = toolkit.toLayer({ look: run, touch: run, finish: run, maybe: run })
-    const prompt =
-      options.sections === undefined
-        ? SystemPrompt.layer([])
-        : Layer.succeed(SystemPrompt.SystemPrompt, { sections: options.sections })
-    const approvals =
-      options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals)
-    const settings = Layer.map(Settings.layerMemory(options.settings), (context) => {
-      const real = Context.get(context, Settings.Settings)
-      const before = options.onSettingsRead ?? Effect.void
-      return Context.make(Settings.Settings, { ...real, get: (section) => Effect.zipRight(before, real.get(section)) })
-    })
+    const chosen = options.chosen ?? (yield* choose(options))
     let opened: Session | undefined
     let leftAt: number | undefined
     const watched = Layer.map(Sessions.layer, (context) => {
@@ -181,35 +217,9 @@ export const make = (options: Options = {}): Effect.Effect<World, never, Scope> 
           })
       })
     })
-    const pipeline = Layer.map(Pipeline.layer, (context) => {
-      const real = Context.get(context, Pipeline.Pipeline)
-      const before = options.onCall ?? (() => Effect.void)
-      return Context.make(Pipeline.Pipeline, {
-        run: (block, notes) => Effect.zipRight(before(block), real.run(block, notes))
-      })
-    })
     const layer = agentsLayer.pipe(
-      Layer.provideMerge(
-        Layer.mergeAll(
-          watched,
-          checkedModel(options, session, requests, problems),
-          pipeline,
-          Hooks.layer(options.hooks ?? {}),
-          prompt
-        )
-      ),
-      Layer.provideMerge(
-        Layer.mergeAll(
-          Layer.provide(options.tools ?? Layer.provide(Tools.layer(toolkit), handlers), settings),
-          ToolHooks.layer(options.toolHooks ?? {}),
-          approvals,
-          settings,
-          options.journal ?? Journal.layerMemory,
-          Repair.layer,
-          Reaper.layerNone,
-          options.host ?? NodeFileSystem.layer
-        )
-      )
+      Layer.provideMerge(Layer.mergeAll(watched, checkedModel(options, session, requests, problems))),
+      Layer.provideMerge(Layer.merge(options.journal ?? Journal.layerMemory, Layer.succeedContext(chosen)))
     )
     const context = yield* Effect.orDie(Layer.build(layer))
     const journal = Context.get(context, Journal.Journal)

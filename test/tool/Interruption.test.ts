@@ -65,6 +65,40 @@ describe("the tool pipeline, interrupted", () => {
     })
   )
 
+  it.effect(
+    "R4 W15: past its point of no return a body finishes, wherever in it that was, and the call ends after it",
+    () =>
+      Effect.gen(function* () {
+        const shapes: Record<string, (finishing: Effect.Effect<string>) => Effect.Effect<string>> = {
+          alone: (finishing) => finishing,
+          "then more": (finishing) => Effect.zipLeft(finishing, Effect.never),
+          race: (finishing) => Effect.race(finishing, Effect.never),
+          raceFirst: (finishing) => Effect.raceFirst(finishing, Effect.never),
+          "beside others": (finishing) =>
+            Effect.map(Effect.all([finishing, Effect.never], { concurrency: "unbounded" }), ([text]) => text),
+          "fork and join": (finishing) => Effect.flatMap(Effect.fork(finishing), Fiber.join),
+          "a daemon": (finishing) => Effect.flatMap(Effect.forkDaemon(finishing), Fiber.join),
+          disconnected: (finishing) => Effect.disconnect(finishing),
+          "its cleanup breaks": (finishing) => Effect.ensuring(finishing, Effect.die("broken"))
+        }
+        for (const [name, shape] of Object.entries(shapes)) {
+          const [entered, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+          const effect = Deferred.succeed(entered, undefined).pipe(
+            Effect.zipRight(Deferred.await(go)),
+            Effect.as("changed")
+          )
+          const body: Body = () => Effect.flatMap(ToolCall, ({ finish }) => shape(finish(effect)))
+          const { fiber } = yield* Effect.provide(start("probe", hi), pipeline(probing(body)))
+          yield* Deferred.await(entered)
+          yield* Fiber.interruptFork(fiber)
+          yield* Effect.replicateEffect(Effect.yieldNow(), 50)
+          assert.isTrue(Option.isNone(yield* Fiber.poll(fiber)), name)
+          yield* Deferred.succeed(go, undefined)
+          assert.strictEqual(textOf(yield* Fiber.join(fiber)), "changed", name)
+        }
+      })
+  )
+
   it.effect("R4: a cancel while a hook or an approval is asked ends the call before its body", () =>
     Effect.gen(function* () {
       for (const stage of ["before", "approval"]) {

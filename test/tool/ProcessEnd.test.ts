@@ -3,13 +3,12 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
-import * as Process from "../../src/tool/Process.ts"
+import type * as Process from "../../src/tool/Process.ts"
 import * as ProcessEnd from "../../src/tool/ProcessEnd.ts"
 import type * as ProcessGroup from "../../src/tool/ProcessGroup.ts"
 import { eventually, marked, named, ofGroup } from "../support/processes.ts"
-import { grace, impatient, interrupted, layer, spawn, stdout, upInFiber } from "./commands.ts"
-import { node } from "./support.ts"
+import { others } from "../support/Watching.ts"
+import { impatient, interrupted, layer, limitedBy, limitMillis, spawn, stdout, up, upInFiber } from "./commands.ts"
 
 /** The shell function `stopped PID`: returns once that process is stopped. */
 const stopped = "stopped() { until grep -q '^State:.T' /proc/$1/status; do :; done; }"
@@ -18,6 +17,11 @@ const stopped = "stopped() { until grep -q '^State:.T' /proc/$1/status; do :; do
 const killGuard =
   "for file in $(grep -sl DAYBOOK_GUARD= /proc/[0-9]*/environ); do " +
   'set -- $(cat ${file%environ}stat 2>/dev/null); [ "$5" = $$ ] && kill -KILL $1; done'
+
+/** A command that says how often it is asked to stop, and does so once it is let go. */
+const slow = "trap 'echo asked' TERM; trap exit USR1; echo up; while :; do sleep 0.02; done"
+const asked = (running: Process.Running) => eventually("it was asked to stop", () => stdout(running).includes("asked"))
+const letGo = ({ identity }: Process.Running) => Effect.sync(() => process.kill(identity.pgid, "SIGUSR1"))
 
 describe("ProcessEnd", () => {
   /** What a cancel leaves nothing of, though nobody here waits for a grace. */
@@ -85,28 +89,34 @@ describe("ProcessEnd", () => {
 
   it.live("N05, O-J9: a cancel that comes while a time limit ends the command asks nobody again", () =>
     Effect.gen(function* () {
-      const script = "trap 'echo asked' TERM; echo up; while :; do sleep 0.02; done"
-      const { fiber, mark, running } = yield* upInFiber(script, { timeout: "100 millis" })
-      yield* eventually("it was asked to stop", () => stdout(running).includes("asked"))
-      yield* Effect.all([Fiber.interrupt(fiber), Fiber.interrupt(fiber)], { concurrency: 2 })
+      const over = Effect.unsafeMakeLatch()
+      const { fiber, mark, running } = yield* limitedBy(over)(upInFiber(slow, { timeout: limitMillis }))
+      yield* Effect.zipRight(over.open, asked(running))
+      const cancels = yield* Effect.forEach([1, 2], () => Effect.fork(Fiber.interrupt(fiber)))
+      yield* Effect.zipRight(others, letGo(running))
+      yield* Effect.forEach(cancels, Fiber.join)
       assert.deepStrictEqual(marked(mark), [])
       assert.strictEqual(stdout(running), "up\nasked\n")
       assert.isTrue(running.ending().timedOut)
-    }).pipe(Effect.provide(Layer.provide(Process.layer, [node, grace(1000)])))
+    }).pipe(Effect.provide(layer))
   )
 
   it.live("law 4: two who end a command at once ask it once, and wait for the same end", () =>
     Effect.gen(function* () {
-      const running = yield* spawn("trap 'echo asked' TERM; echo up; while :; do sleep 0.02; done", {
-        timeout: "100 millis"
-      })
-      const [one, other] = yield* Effect.all([running.ended, running.ended], { concurrency: 2 })
+      const over = Effect.unsafeMakeLatch()
+      const running = yield* limitedBy(over)(spawn(slow, { timeout: limitMillis }))
+      yield* up(running)
+      const both = yield* Effect.fork(Effect.all([running.ended, running.ended], { concurrency: 2 }))
+      yield* Effect.zipRight(over.open, asked(running))
+      yield* Effect.zipRight(others, letGo(running))
+      const [one, other] = yield* Fiber.join(both)
       assert.deepStrictEqual(one, other)
+      assert.isTrue(one.timedOut)
       assert.strictEqual(stdout(running), "up\nasked\n")
-    }).pipe(Effect.scoped, Effect.provide(Layer.provide(Process.layer, [node, grace(1000)])))
+    }).pipe(Effect.scoped, Effect.provide(layer))
   )
 
-  it.effect("where nobody can be looked at, the guards are told to go, as they would outlast the grace", () =>
+  it.effect("law 4: where nobody can be looked at, the guards are told to go, as they would outlast the grace", () =>
     Effect.gen(function* () {
       let dismissed = false
       let left: ReadonlyArray<number> | undefined

@@ -42,7 +42,7 @@ const marked = "HOME=/\0DAYBOOK_CALL=a\0"
 const stranger = { ...own, 4: 1, 5: 7, 6: 7, 22: 200 }
 
 describe("ProcessTable", () => {
-  it.scoped("who belongs to a call: its group, its session, its mark, and the children of all those", () =>
+  it.scoped("law 4, O-J6: who belongs to a call: its group, its session, its mark, and the children of all those", () =>
     Effect.gen(function* () {
       const { proc } = yield* table([
         { pid: 7, fields: stranger },
@@ -70,23 +70,44 @@ describe("ProcessTable", () => {
     }).pipe(Effect.provide(node))
   )
 
-  it.scoped("who was seen to belong does so when its parent is gone, and another of its number does not", () =>
-    Effect.gen(function* () {
-      const parent = { pid: 50, fields: { ...stranger, 5: 50, 6: 50 } }
-      const child = { pid: 60, fields: { ...stranger, 4: 50, 5: 60, 6: 60 } }
-      const { proc, put, remove } = yield* table([parent, child])
-      const look = ProcessTable.looks(proc, wanted)
-      assert.deepStrictEqual(look(100).escaped, [60])
-      yield* remove(50)
-      yield* put({ ...child, fields: { ...child.fields, 4: 1 } })
-      assert.deepStrictEqual(look(100).escaped, [60])
-      yield* put({ ...child, fields: { ...child.fields, 4: 1, 22: 300 } })
-      assert.deepStrictEqual(look(100), { members: [], escaped: [], guards: [], sure: true })
-    }).pipe(Effect.provide(node))
+  it.scoped(
+    "law 4, O-J6: who was seen to belong does so when its parent is gone, and another of its number does not",
+    () =>
+      Effect.gen(function* () {
+        const parent = { pid: 50, fields: { ...stranger, 5: 50, 6: 50 } }
+        const child = { pid: 60, fields: { ...stranger, 4: 50, 5: 60, 6: 60 } }
+        const { proc, put, remove } = yield* table([parent, child])
+        const look = ProcessTable.looks(proc, wanted)
+        assert.deepStrictEqual(look(100).escaped, [60])
+        yield* remove(50)
+        yield* put({ ...child, fields: { ...child.fields, 4: 1 } })
+        assert.deepStrictEqual(look(100).escaped, [60])
+        yield* put({ ...child, fields: { ...child.fields, 4: 1, 22: 300 } })
+        assert.deepStrictEqual(look(100), { members: [], escaped: [], guards: [], sure: true })
+      }).pipe(Effect.provide(node))
   )
 
   it.scoped(
-    "who has no environment yet leaves a look unsure; who has an empty one, or is of the kernel, does not",
+    "law 4, O-J6: who was seen in the group and left it belongs by nothing else, and another of its number not",
+    () =>
+      Effect.gen(function* () {
+        const member = { pid: 60, fields: { ...stranger, 4: 50, 5: 50, 6: 50 }, environment: marked }
+        const leader = { pid: 50, fields: { ...stranger, 5: 50, 6: 50 }, environment: marked }
+        const { proc, put, remove } = yield* table([leader, member])
+        const look = ProcessTable.looks(proc, wanted)
+        assert.deepStrictEqual(look(100).members.toSorted(), [50, 60])
+        // in a session of its own, as another program without an environment, and with another parent
+        const gone = { pid: 60, fields: { ...stranger, 5: 60, 6: 60, 51: 1000 }, environment: "" }
+        yield* remove(50)
+        yield* put(gone)
+        assert.deepStrictEqual(look(100), { members: [], escaped: [60], guards: [], sure: true })
+        yield* put({ ...gone, fields: { ...gone.fields, 22: 300 } })
+        assert.deepStrictEqual(look(100), { members: [], escaped: [], guards: [], sure: true })
+      }).pipe(Effect.provide(node))
+  )
+
+  it.scoped(
+    "law 4: who has no environment yet leaves a look unsure; who has an empty one, or is of the kernel, does not",
     () =>
       Effect.gen(function* () {
         const row = (fields: Row["fields"]) => [{ pid: 60, fields: { ...stranger, ...fields }, environment: "" }]

@@ -372,6 +372,35 @@ describe("tool groups", () => {
       })
   )
 
+  it.scoped("R6 law 6 E14: a fault is one also where it comes while a cancel waits", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const ready = yield* Deferred.make<void>()
+      const fault = yield* Deferred.make<void>()
+      const world = yield* World.make({
+        scripts: [call(...look("bad", "b")), say("well")],
+        body: gate.body,
+        onCall: (block) =>
+          block.arguments.includes("bad")
+            ? Effect.uninterruptible(
+                Deferred.succeed(ready, undefined).pipe(
+                  Effect.zipRight(Deferred.await(fault)),
+                  Effect.zipRight(Effect.die(new Error("the pipeline broke")))
+                )
+              )
+            : Effect.void
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* Effect.zipRight(Deferred.await(ready), gate.entered("b"))
+      const cancel = yield* Effect.fork(agent.cancel("user"))
+      yield* settled(world, 1)
+      yield* Deferred.succeed(fault, undefined)
+      assert.deepInclude(yield* Fiber.join(cancel), { _tag: "Settled", cause: "user", durable: true })
+      assert.match(yield* world.shorthand, /TC\(c0\) TC\(c1\) TS\(c1\) S>1 T>\(error\)$/)
+    })
+  )
+
   it.scoped("E14 R6: after a fault no further call starts, although there is room for one", () =>
     Effect.gen(function* () {
       const gate = yield* gates
