@@ -70,8 +70,8 @@ export interface Agent {
   /** Runs prompts that wait, if the agent is idle. False if there is nothing to run. */
   readonly resume: Effect.Effect<boolean, SessionBroken | AgentDisposed>
   /**
-   * Cancels the running turn and drops what was sent and waits, unless `keepInbox`. Returns once the turn's end is durable; on the turn's
-   * own fibers, once it is recorded. While idle it drops alike and arms nothing. It cannot fail.
+   * Cancels the running turn and drops what was sent and waits, unless `keepInbox`. Returns once the turn's end is
+   * durable; on the turn's own fibers, once it is recorded. While idle it drops alike and arms nothing. It cannot fail.
    */
   readonly cancel: (cause: CancelCause, options?: { readonly keepInbox?: boolean }) => Effect.Effect<Cancelled>
   /** Returns when no turn runs and none will start by itself. Fails on the fibers of the turn that it would wait for. */

@@ -190,7 +190,7 @@ export const make = (
   const end = Effect.sync(() => {
     if (over === undefined) {
       over = overBecause(new Error("it was released"))
-      // a turn that was left without its session may have appended since all was durable
+      // whoever appended after the last barrier is told that it will not be stored
       Backlog.abandon(backlog, over)
     }
     feed.unsafeEnd()
