@@ -5,13 +5,12 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { Scope } from "effect/Scope"
-import type { JournalError, SessionNotFound, SessionOwned } from "../domain/Errors.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { ModelConfig } from "../domain/Request.ts"
 import * as Transcript from "../domain/Transcript.ts"
 import { asOne } from "../internal/AsOne.ts"
 import { ChatModel } from "../model/ChatModel.ts"
-import { type AcquireOptions, Sessions } from "../session/Sessions.ts"
+import { type AcquireError, type AcquireOptions, Sessions } from "../session/Sessions.ts"
 import { Settings } from "../settings/Settings.ts"
 import { Pipeline } from "../tool/Pipeline.ts"
 import { Tools } from "../tool/Tools.ts"
@@ -31,10 +30,7 @@ export class Agents extends Context.Tag("daybook/agent/Agents")<
      * Takes a session and drives it until the scope closes. What waited when its last owner left is parked: nothing runs by
      * itself. Fails as `Sessions.acquire` does.
      */
-    readonly open: (
-      id: SessionId,
-      options: OpenOptions
-    ) => Effect.Effect<Agent.Agent, SessionNotFound | SessionOwned | JournalError, Scope>
+    readonly open: (id: SessionId, options: OpenOptions) => Effect.Effect<Agent.Agent, AcquireError, Scope>
   }
 >() {}
 

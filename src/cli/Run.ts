@@ -10,6 +10,7 @@ import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
+import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -161,10 +162,11 @@ interface Conversation {
 const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, watcher }: Conversation) {
   const agents = yield* Agents
   const journal = yield* Journal
+  const moved = yield* movedFrom(id, errand.place)
   const agent = yield* restore(
     agents.open(id, {
       cwd: errand.place.workspace,
-      create: "if-absent",
+      create: Option.isSome(moved) ? "never" : "if-absent",
       // without one the log decides
       ...Option.match(errand.route, { onNone: () => ({}), onSome: (route) => ({ config: route }) })
     })
@@ -175,9 +177,11 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, wat
   const tell = (line: string) => restore(say(line))
   if (Option.isNone(errand.session)) yield* tell(`session ${id}`)
   yield* watcher.begin(agent)
-  const { head, header } = yield* journal.find(id)
-  if (header.cwd !== errand.place.workspace)
-    yield* tell(`session ${id} was begun in ${header.cwd}; its tools work in ${errand.place.workspace} now`)
+  const { head } = yield* journal.find(id)
+  if (Option.isSome(moved))
+    yield* tell(
+      `session ${id} was begun in ${moved.value}, which is gone; its tools work in ${errand.place.workspace} now`
+    )
   const parked = (yield* agent.pending).filter((message) => message.source.kind === "prompt").length
   if (parked > 0)
     yield* tell(`session ${id}: ${count(parked, "prompt")} waited, and ${parked === 1 ? "runs" : "run"} first`)
@@ -191,6 +195,17 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, wat
   if (Exit.isFailure(idle)) yield* agent.cancel("user", { keepInbox: true })
   const search = yield* Stream.runFold(Pages.events(journal, id, { from: head }), Verdict.search(own), Verdict.advance)
   return search.verdict
+})
+
+/** The folder of a stored session, where that is gone and another one takes its place. */
+const movedFrom = Effect.fnUntraced(function* (id: SessionId, { workspace }: Place.Place) {
+  const journal = yield* Journal
+  const fs = yield* FileSystem.FileSystem
+  const stored = yield* Effect.catchTag(Effect.asSome(journal.find(id)), "SessionNotFound", () => Effect.succeedNone)
+  const folder = Option.map(stored, ({ header }) => header.cwd).pipe(Option.filter((cwd) => cwd !== workspace))
+  // what cannot be looked at is not taken for gone
+  const isThere = Option.isSome(folder) && (yield* Effect.orElseSucceed(fs.exists(folder.value), () => true))
+  return Option.filter(folder, () => !isThere)
 })
 
 /** Shows an agent's feed on a fiber of its own. */

@@ -105,13 +105,26 @@ export class SessionNotFound extends Schema.TaggedError<SessionNotFound>()("Sess
   }
 }
 
-/** The session has a live owner; reading is free, writing is not. */
+/** The session has a live owner: a process of a host, since a time in Unix milliseconds. Reading is free, writing is not. */
 export class SessionOwned extends Schema.TaggedError<SessionOwned>()("SessionOwned", {
   ...ofSession,
-  owner: Schema.String
+  host: Schema.String,
+  pid: Schema.Int,
+  since: Schema.Int
 }) {
   override get message() {
-    return `session ${this.sessionId} is owned by ${this.owner}; nothing was changed. Wait until it is released, or read it.`
+    const since = new Date(this.since).toISOString()
+    return `session ${this.sessionId} is owned by process ${this.pid} of ${this.host}, since ${since}; nothing was changed. Wait until it is released, or read it.`
+  }
+}
+
+/** The session works in another folder than the one that was asked for. Nothing was changed. */
+export class SessionElsewhere extends Schema.TaggedError<SessionElsewhere>()("SessionElsewhere", {
+  ...ofSession,
+  cwd: Schema.String
+}) {
+  override get message() {
+    return `session ${this.sessionId} works in ${this.cwd}; nothing was changed. Open it with that workspace, or name another session.`
   }
 }
 

@@ -26,6 +26,10 @@ export interface Summary {
   readonly open: boolean
   /** What stands replaced, in order: no request shows it, and a load does not read its texts. Absent where nothing is. */
   readonly hidden?: ReadonlyArray<Range>
+  /** How many messages wait; absent where a build summed up that did not know. */
+  readonly waiting?: number
+  /** Work was dropped unrun since the last turn that did any (K04); absent alike. */
+  readonly dropped?: boolean
 }
 
 export interface SessionState {
@@ -44,6 +48,9 @@ export interface SessionState {
   readonly summary: Summary
 }
 
+/** The summary of a log without events. */
+export const emptySummary: Summary = { title: "", turns: 0, open: false }
+
 /** The state of a log before its first event. */
 export const initial = (seedLength = 0): SessionState => ({
   head: 0,
@@ -54,7 +61,7 @@ export const initial = (seedLength = 0): SessionState => ({
   inbox: Inbox.empty,
   accepted: HashSet.empty(),
   header: undefined,
-  summary: { title: "", turns: 0, open: false }
+  summary: emptySummary
 })
 
 const summarize = (summary: Summary, event: StoredEvent): Summary => {

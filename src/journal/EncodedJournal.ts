@@ -11,10 +11,11 @@ import * as Option from "effect/Option"
 import { type JournalError, SeqConflict, SessionFenced, SessionNotFound } from "../domain/Errors.ts"
 import type { Range } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
+import { emptySummary } from "../domain/SessionState.ts"
 import * as Codec from "./Codec.ts"
 import * as EventRows from "./EventRows.ts"
 import * as RecordCodec from "./RecordCodec.ts"
-import type { Append, SessionHeader, Take } from "./SessionRecord.ts"
+import type { Append, Held, Log, SessionHeader, Take } from "./SessionRecord.ts"
 
 /** A batch as a store gets it: rows from `head` on without a gap. */
 export interface EncodedAppend {
@@ -23,12 +24,13 @@ export interface EncodedAppend {
   readonly epoch: number
   readonly rows: ReadonlyArray<Codec.EventRow>
   readonly summary: RecordCodec.SummaryColumns
+  readonly leaseExpires: number
 }
 
 /** A take as a store gets it: the rows stand under the new epoch. */
 export interface EncodedTake extends EncodedAppend {
   readonly owner: RecordCodec.OwnerColumns
-  readonly leaseExpires: number
+  readonly leaseRead: number
 }
 
 /** What became of a batch: its new head, or why it was refused. */
@@ -43,9 +45,13 @@ export interface Page {
 /** What an implementation does; each method as the port says, on rows. */
 export interface Store {
   readonly location: string
-  readonly create: (row: RecordCodec.SessionRow) => Effect.Effect<boolean, JournalError>
+  readonly create: (
+    row: RecordCodec.SessionRow,
+    rows: ReadonlyArray<Codec.EventRow>
+  ) => Effect.Effect<boolean, JournalError>
   readonly find: (id: SessionId) => Effect.Effect<Option.Option<RecordCodec.SessionRow>, JournalError>
   readonly take: (take: EncodedTake) => Effect.Effect<number, SeqConflict | JournalError>
+  readonly renew: (token: string, leaseExpires: number) => Effect.Effect<ReadonlyArray<Held>, JournalError>
   readonly release: (id: SessionId, epoch: number) => Effect.Effect<void, JournalError>
   readonly append: (batches: ReadonlyArray<EncodedAppend>) => Effect.Effect<ReadonlyArray<Verdict>, JournalError>
   /** Rows from seq `from` on, in order. */
@@ -90,7 +96,11 @@ export const make = (store: Store) => {
   })
   return {
     location: store.location,
-    create: Effect.fn("Journal.create")((header: SessionHeader) => store.create(RecordCodec.encodeHeader(header))),
+    create: Effect.fn("Journal.create")(function* (header: SessionHeader, log: Log = noLog) {
+      const rows = yield* EventRows.encodeBatch(readerOf(header.id), { id: header.id, head: 0, events: log.events }, 0)
+      const row = RecordCodec.encodeHeader(header)
+      return yield* store.create({ ...row, ...RecordCodec.encodeSummary(log.summary), head: rows.length }, rows)
+    }),
     find: Effect.fn("Journal.find")(function* (id: SessionId) {
       const row = yield* store.find(id)
       if (Option.isNone(row)) return yield* new SessionNotFound({ sessionId: id })
@@ -102,9 +112,10 @@ export const make = (store: Store) => {
       return yield* store.take({
         ...batchOf(take, rows),
         owner: RecordCodec.encodeOwner(take.owner),
-        leaseExpires: take.leaseExpires
+        leaseRead: take.leaseRead
       })
     }),
+    renew: Effect.fn("Journal.renew")(store.renew),
     release: Effect.fn("Journal.release")(store.release),
     append: Effect.fnUntraced(
       function* (batches: ReadonlyArray<Append>) {
@@ -145,6 +156,8 @@ export const make = (store: Store) => {
 
 // internal
 
+const noLog: Log = { events: [], summary: emptySummary }
+
 const checkCount = (what: string, value: number): Effect.Effect<void> =>
   Number.isSafeInteger(value) && value >= 0
     ? Effect.void
@@ -155,7 +168,8 @@ const batchOf = (batch: Append, rows: ReadonlyArray<Codec.EventRow>): EncodedApp
   head: batch.head,
   epoch: batch.epoch,
   rows,
-  summary: RecordCodec.encodeSummary(batch.summary)
+  summary: RecordCodec.encodeSummary(batch.summary),
+  leaseExpires: batch.leaseExpires
 })
 
 const isSameRow = (row: Codec.EventRow, stored: Codec.EventRow | undefined): boolean =>

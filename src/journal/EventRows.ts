@@ -29,7 +29,11 @@ export interface Reader {
  * The rows of a batch under an epoch. Dies on an event that may not be stored, or that does not follow the one before it
  * (J06). What an event cites and cannot be read is not referred to.
  */
-export const encodeBatch = Effect.fnUntraced(function* (reader: Reader, batch: Append, epoch: number) {
+export const encodeBatch = Effect.fnUntraced(function* (
+  reader: Reader,
+  batch: Pick<Append, "id" | "head" | "events">,
+  epoch: number
+) {
   const rows: Array<Codec.EventRow> = []
   for (const event of batch.events) {
     const due = batch.head + rows.length

@@ -17,11 +17,11 @@ import type { JournalCorrupt, JournalError, SeqConflict, SessionFenced, SessionN
 import type { Range, StoredEvent } from "../domain/Event.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as MemoryJournal from "./MemoryJournal.ts"
-import type { Append, SessionHeader, SessionRecord, Take } from "./SessionRecord.ts"
+import type { Append, Held, Log, SessionHeader, SessionRecord, Take } from "./SessionRecord.ts"
 import * as SqliteFile from "./SqliteFile.ts"
 import * as SqlJournal from "./SqlJournal.ts"
 
-export type { Append, Owner, SessionHeader, SessionRecord, Take } from "./SessionRecord.ts"
+export type { Append, Held, Log, Owner, SessionHeader, SessionRecord, Take } from "./SessionRecord.ts"
 export { formatVersion } from "./SessionRecord.ts"
 
 export class Journal extends Context.Tag("daybook/journal/Journal")<
@@ -30,17 +30,20 @@ export class Journal extends Context.Tag("daybook/journal/Journal")<
     /** Where the journal lies, as errors name it: a file, or "memory". */
     readonly location: string
     /**
-     * Stores a new session without events, owned by nobody, at epoch 0. False if the id is taken: then nothing changed.
-     * Until its first event a session is not listed (J05).
+     * Stores a new session, owned by nobody, at epoch 0, with these events or without any, all or nothing. False if the id
+     * is taken: then nothing changed. Until its first event a session is not listed (J05), and where it has no owner
+     * either, one with events may take its id.
      */
-    readonly create: (header: SessionHeader) => Effect.Effect<boolean, JournalError>
+    readonly create: (header: SessionHeader, log?: Log) => Effect.Effect<boolean, JournalError>
     /** The stored record of a session. Fails with `JournalUnsupported` if its log is of another version. */
     readonly find: (id: SessionId) => Effect.Effect<SessionRecord, SessionNotFound | JournalError>
     /**
      * Takes ownership and appends the closing events, in one transaction: the new epoch, `epoch + 1`. Fails with
-     * `SeqConflict` if head or epoch moved since they were read; then nothing changed: read again.
+     * `SeqConflict` if head, epoch or lease moved since they were read; then nothing changed: read again.
      */
     readonly take: (take: Take) => Effect.Effect<number, SeqConflict | JournalError>
+    /** Lets the leases of all that this token owns end at that time, in one statement, and tells which those are. */
+    readonly renew: (token: string, leaseExpires: number) => Effect.Effect<ReadonlyArray<Held>, JournalError>
     /** Gives the session back, if `epoch` is still its epoch; else nothing. A session without events is removed. */
     readonly release: (id: SessionId, epoch: number) => Effect.Effect<void, JournalError>
     /**

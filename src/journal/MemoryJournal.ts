@@ -13,6 +13,7 @@ import type { SessionId } from "../domain/Ids.ts"
 import type { EventRow } from "./Codec.ts"
 import * as EncodedJournal from "./EncodedJournal.ts"
 import { noOwner, type SessionRow } from "./RecordCodec.ts"
+import type { Held } from "./SessionRecord.ts"
 
 /** A new journal that nobody else sees. */
 export const make = Effect.sync(() => EncodedJournal.make(makeStore()))
@@ -28,6 +29,7 @@ export const makeEmpty = (location: string) => {
     create: () => refuse("create"),
     find: () => Effect.succeedNone,
     take: () => refuse("take"),
+    renew: () => refuse("renew"),
     release: () => refuse("release"),
     append: () => refuse("append"),
     read: () => Effect.succeed([]),
@@ -55,7 +57,7 @@ const makeStore = (): EncodedJournal.Store => {
 
   const write = (entry: Entry, batch: EncodedJournal.EncodedAppend, columns: Partial<SessionRow> = {}): number => {
     const head = batch.head + batch.rows.length
-    entry.row = { ...entry.row, ...batch.summary, ...columns, head }
+    entry.row = { ...entry.row, ...batch.summary, lease_expires: batch.leaseExpires, ...columns, head }
     for (const row of batch.rows) entry.events.push(row)
     return head
   }
@@ -74,27 +76,38 @@ const makeStore = (): EncodedJournal.Store => {
     else entry.row = { ...entry.row, ...noOwner, lease_expires: 0 }
   }
 
+  const renew = (token: string, lease: number): ReadonlyArray<Held> => {
+    const held = [...sessions.values()].filter((entry) => entry.row.owner_token === token)
+    for (const entry of held) entry.row = { ...entry.row, lease_expires: lease }
+    // an id of the map is one that was given as such
+    return held.map(({ row }) => ({ id: row.id as SessionId, epoch: row.epoch }))
+  }
+
   const eventsOf = (id: SessionId, { from, to }: Range): ReadonlyArray<EventRow> =>
     sessions.get(id)?.events.slice(from, to + 1) ?? []
 
   return {
     location: "memory",
-    create: (row) =>
+    create: (row, rows) =>
       Effect.sync(() => {
-        if (sessions.has(row.id)) return false
-        sessions.set(row.id, { row, events: [] })
+        const there = sessions.get(row.id)?.row
+        // nobody saw an empty session that nobody owns: whoever was to fill it died
+        const isUnused = rows.length > 0 && there?.head === 0 && there.owner_token === null
+        if (there !== undefined && !isUnused) return false
+        sessions.set(row.id, { row, events: [...rows] })
         return true
       }),
     find: (id) => Effect.sync(() => Option.fromNullable(sessions.get(id)?.row)),
     take: (take) =>
       Effect.suspend(() => {
         const entry = sessions.get(take.id)
-        if (entry === undefined || !standsAt(entry, take))
+        if (entry === undefined || !standsAt(entry, take) || entry.row.lease_expires !== take.leaseRead)
           return Effect.fail(new SeqConflict({ sessionId: take.id, head: take.head }))
         const epoch = take.epoch + 1
-        write(entry, take, { ...take.owner, epoch, lease_expires: take.leaseExpires })
+        write(entry, take, { ...take.owner, epoch })
         return Effect.succeed(epoch)
       }),
+    renew: (token, lease) => Effect.sync(() => renew(token, lease)),
     release: (id, epoch) => Effect.sync(() => release(id, epoch)),
     append: (batches) => Effect.sync(() => batches.map(appendOne)),
     read: (id, { from, limit }) => Effect.sync(() => eventsOf(id, { from, to: from + limit - 1 })),

@@ -54,6 +54,12 @@ const steps: ReadonlyArray<Step> = [
   (sql) => [
     sql`ALTER TABLE session ADD COLUMN hidden TEXT`,
     sql`CREATE INDEX session_outline ON session_event (session, seq) WHERE type <> 'assistant/chunk'`
+  ],
+  (sql) => [
+    sql`ALTER TABLE session ADD COLUMN owner_since BIGINT`,
+    sql`ALTER TABLE session ADD COLUMN waiting INTEGER`,
+    sql`ALTER TABLE session ADD COLUMN dropped INTEGER`,
+    sql`CREATE INDEX session_owner ON session (owner_token)`
   ]
 ]
 

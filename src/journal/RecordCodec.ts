@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import { JournalCorrupt, type JournalUnsupported } from "../domain/Errors.ts"
 import { Range } from "../domain/Event.ts"
 import { Seq, SessionId } from "../domain/Ids.ts"
-import type { Summary } from "../domain/SessionState.ts"
+import { emptySummary, type Summary } from "../domain/SessionState.ts"
 import { TurnEnding } from "../domain/TurnEnding.ts"
 import { otherVersion } from "./Codec.ts"
 import { formatVersion, type Owner, type SessionHeader, type SessionRecord } from "./SessionRecord.ts"
@@ -20,6 +20,9 @@ export interface SummaryColumns {
   readonly open: number
   /** The hidden ranges as JSON text, or null. */
   readonly hidden: string | null
+  /** Null where a build wrote it that did not know; the same for `dropped`. */
+  readonly waiting: number | null
+  readonly dropped: number | null
 }
 
 /** What an owner is kept as; all null without one. */
@@ -29,6 +32,7 @@ export interface OwnerColumns {
   readonly owner_start: string | null
   readonly owner_boot: string | null
   readonly owner_token: string | null
+  readonly owner_since: number | null
 }
 
 /** A session without its events as a store keeps it: a row of `session`. */
@@ -58,7 +62,7 @@ export const encodeHeader = (header: SessionHeader): SessionRow => ({
   epoch: 0,
   ...noOwner,
   lease_expires: 0,
-  ...encodeSummary({ title: "", turns: 0, open: false })
+  ...encodeSummary(emptySummary)
 })
 
 export const encodeSummary = (summary: Summary): SummaryColumns => ({
@@ -66,7 +70,9 @@ export const encodeSummary = (summary: Summary): SummaryColumns => ({
   turns: summary.turns,
   ending: summary.ending ?? null,
   open: summary.open ? 1 : 0,
-  hidden: summary.hidden === undefined ? null : JSON.stringify(summary.hidden)
+  hidden: summary.hidden === undefined ? null : JSON.stringify(summary.hidden),
+  waiting: summary.waiting ?? null,
+  dropped: summary.dropped === undefined ? null : Number(summary.dropped)
 })
 
 export const encodeOwner = (owner: Owner): OwnerColumns => ({
@@ -74,7 +80,8 @@ export const encodeOwner = (owner: Owner): OwnerColumns => ({
   owner_pid: owner.pid,
   owner_start: owner.processStart,
   owner_boot: owner.bootId,
-  owner_token: owner.token
+  owner_token: owner.token,
+  owner_since: owner.since
 })
 
 /** The columns of a session that nobody owns. */
@@ -83,7 +90,8 @@ export const noOwner: OwnerColumns = {
   owner_pid: null,
   owner_start: null,
   owner_boot: null,
-  owner_token: null
+  owner_token: null,
+  owner_since: null
 }
 
 /** The record of a row. Its version is told, not judged. */
@@ -98,7 +106,8 @@ export const decodeRecord = (location: string, row: SessionRow): Either.Either<S
         : new JournalCorrupt({ file: location, detail, cause })
     )
   }
-  const { created, cwd, depth, ending, epoch, head, hidden, id, open, parent, title, turns, v } = decoded.right
+  const { created, cwd, depth, dropped, ending, epoch, head, hidden, id, open, parent, title, turns, v, waiting } =
+    decoded.right
   return Either.right({
     header: {
       id,
@@ -118,7 +127,9 @@ export const decodeRecord = (location: string, row: SessionRow): Either.Either<S
       turns,
       open: open === 1,
       ...(ending === null ? {} : { ending }),
-      ...(hidden === null ? {} : { hidden })
+      ...(hidden === null ? {} : { hidden }),
+      ...(waiting === null ? {} : { waiting }),
+      ...(dropped === null ? {} : { dropped: dropped === 1 })
     }
   })
 }
@@ -155,12 +166,15 @@ const StoredSession = Schema.Struct({
   owner_start: Schema.NullOr(Schema.String),
   owner_boot: Schema.NullOr(Schema.String),
   owner_token: Schema.NullOr(Schema.String),
+  owner_since: Schema.NullOr(Schema.Int),
   lease_expires: Schema.Int,
   title: Schema.String,
   turns: Seq,
   ending: Schema.NullOr(Schema.Literal(...endings)),
   open: Schema.Literal(0, 1),
-  hidden: Schema.NullOr(Schema.parseJson(Schema.Array(Range)))
+  hidden: Schema.NullOr(Schema.parseJson(Schema.Array(Range))),
+  waiting: Schema.NullOr(Seq),
+  dropped: Schema.NullOr(Schema.Literal(0, 1))
 })
 
 const decodeSession = Schema.decodeUnknownEither(StoredSession)
@@ -168,5 +182,5 @@ const decodeSession = Schema.decodeUnknownEither(StoredSession)
 const ownerOf = (row: typeof StoredSession.Type): Option.Option<Owner> => {
   const { owner_boot: bootId, owner_host: host, owner_pid: pid, owner_start: processStart, owner_token: token } = row
   if (host === null || pid === null || processStart === null || bootId === null || token === null) return Option.none()
-  return Option.some({ host, pid, processStart, bootId, token })
+  return Option.some({ host, pid, processStart, bootId, token, since: row.owner_since ?? 0 })
 }

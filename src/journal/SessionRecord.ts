@@ -31,8 +31,11 @@ export interface Owner {
   readonly pid: number
   /** When the process started, in the host's own terms. */
   readonly processStart: string
+  /** The boot and the pid namespace in which `pid` and `processStart` mean one process. */
   readonly bootId: string
   readonly token: string
+  /** When it took the session, in Unix milliseconds. */
+  readonly since: number
 }
 
 /** A session as it is stored, without its log. */
@@ -47,6 +50,12 @@ export interface SessionRecord {
   readonly summary: Summary
 }
 
+/** The events that a session begins with, from seq 0 on, and the summary after them. */
+export interface Log {
+  readonly events: ReadonlyArray<StoredEvent>
+  readonly summary: Summary
+}
+
 /** New events of one session. They follow `head` without a gap, and all are written or none. */
 export interface Append {
   readonly id: SessionId
@@ -55,10 +64,18 @@ export interface Append {
   readonly events: ReadonlyArray<StoredEvent>
   /** The summary after these events, stored in the same transaction. */
   readonly summary: Summary
+  /** When the lease ends now, in Unix milliseconds: a write is a sign of life. */
+  readonly leaseExpires: number
 }
 
-/** Taking a session over, as it was read: at `head` and `epoch`. */
+/** Taking a session over, as it was read: at `head` and `epoch`, with a lease that ends at `leaseRead`. */
 export interface Take extends Append {
   readonly owner: Owner
-  readonly leaseExpires: number
+  readonly leaseRead: number
+}
+
+/** A session whose lease was renewed. */
+export interface Held {
+  readonly id: SessionId
+  readonly epoch: number
 }

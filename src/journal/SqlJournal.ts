@@ -13,11 +13,11 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { SeqConflict } from "../domain/Errors.ts"
-import type { SessionId } from "../domain/Ids.ts"
 import type { EventRow } from "./Codec.ts"
 import * as EncodedJournal from "./EncodedJournal.ts"
 import type { ChunkRow } from "./EventRows.ts"
 import { noOwner, type OwnerColumns, type SessionRow, type SummaryColumns } from "./RecordCodec.ts"
+import type { Held } from "./SessionRecord.ts"
 import type { Transactions } from "./Transaction.ts"
 
 /** The journal in a database whose tables are there (`Migrations.run`). */
@@ -38,9 +38,9 @@ const makeStore = ({ location, read, sql, write }: Transactions): EncodedJournal
     })
 
   const appendOne = (connection: Connection, batch: EncodedJournal.EncodedAppend) => {
-    const { epoch, head, id, rows, summary } = batch
+    const { epoch, head, id, leaseExpires: lease, rows, summary } = batch
     const next = head + rows.length
-    return Effect.flatMap(statements.advance(connection, { ...summary, id, epoch, head, next }), (moved) =>
+    return Effect.flatMap(statements.advance(connection, { ...summary, id, epoch, head, next, lease }), (moved) =>
       moved.length === 0
         ? judge(connection, batch)
         : Effect.as(statements.insert(connection, id, rows), Either.right(next))
@@ -49,24 +49,33 @@ const makeStore = ({ location, read, sql, write }: Transactions): EncodedJournal
 
   return {
     location,
-    create: (row) =>
-      write("create", (connection) => Effect.map(statements.create(connection, { ...row }), (made) => made.length > 0)),
+    create: (row, rows) =>
+      write("create", (connection) =>
+        Effect.gen(function* () {
+          // nobody saw an empty session that nobody owns: whoever was to fill it died
+          if (rows.length > 0) yield* statements.removeUnused(connection, { id: row.id })
+          const made = yield* statements.create(connection, { ...row })
+          if (made.length > 0) yield* statements.insert(connection, row.id, rows)
+          return made.length > 0
+        })
+      ),
     find: (id) =>
       Effect.map(
         read("find", (connection) => statements.find(connection, { id })),
         ([row]) => Option.fromNullable(row)
       ),
-    take: ({ epoch, head, id, leaseExpires, owner, rows, summary }) =>
+    take: ({ epoch, head, id, leaseExpires, leaseRead, owner, rows, summary }) =>
       write("take", (connection) =>
         Effect.gen(function* () {
           const next = head + rows.length
-          const values = { ...summary, ...owner, id, epoch, head, next, lease: leaseExpires }
+          const values = { ...summary, ...owner, id, epoch, head, next, leaseRead, lease: leaseExpires }
           const [taken] = yield* statements.take(connection, values)
           if (taken === undefined) return yield* new SeqConflict({ sessionId: id, head })
           yield* statements.insert(connection, id, rows)
           return taken.epoch
         })
       ),
+    renew: (token, lease) => write("renew", (connection) => statements.renew(connection, { token, lease })),
     release: (id, epoch) =>
       write("release", (connection) =>
         Effect.zipRight(
@@ -114,27 +123,37 @@ const prepareAll = (sql: SqlClient) => ({
     sql`INSERT INTO session ${sql.insert(named(sessionColumns))} ON CONFLICT (id) DO NOTHING RETURNING id`
   ),
   find: prepare<SessionRow, "id">(sql`SELECT * FROM session WHERE id = ${"id"}`),
-  advance: prepare<unknown, keyof SummaryColumns | "id" | "epoch" | "head" | "next">(
-    sql`UPDATE session SET head = ${"next"},
-      title = ${"title"}, turns = ${"turns"}, ending = ${"ending"}, open = ${"open"}, hidden = ${"hidden"}
+  advance: prepare<unknown, keyof SummaryColumns | "id" | "epoch" | "head" | "next" | "lease">(
+    sql`UPDATE session SET head = ${"next"}, lease_expires = ${"lease"},
+      title = ${"title"}, turns = ${"turns"}, ending = ${"ending"}, open = ${"open"}, hidden = ${"hidden"},
+      waiting = ${"waiting"}, dropped = ${"dropped"}
       WHERE id = ${"id"} AND head = ${"head"} AND epoch = ${"epoch"} RETURNING id`
   ),
   take: prepare<
     { readonly epoch: number },
-    keyof SummaryColumns | keyof OwnerColumns | "id" | "epoch" | "head" | "next" | "lease"
+    keyof SummaryColumns | keyof OwnerColumns | "id" | "epoch" | "head" | "next" | "lease" | "leaseRead"
   >(
     sql`UPDATE session SET head = ${"next"}, epoch = epoch + 1,
       owner_host = ${"owner_host"}, owner_pid = ${"owner_pid"}, owner_start = ${"owner_start"},
-      owner_boot = ${"owner_boot"}, owner_token = ${"owner_token"}, lease_expires = ${"lease"},
-      title = ${"title"}, turns = ${"turns"}, ending = ${"ending"}, open = ${"open"}, hidden = ${"hidden"}
-      WHERE id = ${"id"} AND head = ${"head"} AND epoch = ${"epoch"} RETURNING epoch`
+      owner_boot = ${"owner_boot"}, owner_token = ${"owner_token"}, owner_since = ${"owner_since"},
+      lease_expires = ${"lease"},
+      title = ${"title"}, turns = ${"turns"}, ending = ${"ending"}, open = ${"open"}, hidden = ${"hidden"},
+      waiting = ${"waiting"}, dropped = ${"dropped"}
+      WHERE id = ${"id"} AND head = ${"head"} AND epoch = ${"epoch"} AND lease_expires = ${"leaseRead"}
+      RETURNING epoch`
+  ),
+  renew: prepare<Held, "token" | "lease">(
+    sql`UPDATE session SET lease_expires = ${"lease"} WHERE owner_token = ${"token"} RETURNING id, epoch`
+  ),
+  removeUnused: prepare<unknown, "id">(
+    sql`DELETE FROM session WHERE id = ${"id"} AND head = 0 AND owner_token IS NULL`
   ),
   removeEmpty: prepare<unknown, "id" | "epoch">(
     sql`DELETE FROM session WHERE id = ${"id"} AND epoch = ${"epoch"} AND head = 0`
   ),
   disown: prepare<unknown, keyof OwnerColumns | "id" | "epoch">(
     sql`UPDATE session SET owner_host = ${"owner_host"}, owner_pid = ${"owner_pid"}, owner_start = ${"owner_start"},
-      owner_boot = ${"owner_boot"}, owner_token = ${"owner_token"}, lease_expires = 0
+      owner_boot = ${"owner_boot"}, owner_token = ${"owner_token"}, owner_since = ${"owner_since"}, lease_expires = 0
       WHERE id = ${"id"} AND epoch = ${"epoch"}`
   ),
   read: prepare<EventRow, "id" | "from" | "limit">(
@@ -171,7 +190,7 @@ const prepareInsert = (sql: SqlClient) => {
     texts.set(count, text)
     return text
   }
-  const insertSome = (connection: Connection, id: SessionId, rows: ReadonlyArray<EventRow>) => {
+  const insertSome = (connection: Connection, id: string, rows: ReadonlyArray<EventRow>) => {
     const values: Array<Value> = []
     for (const row of rows) {
       values.push(id)
@@ -179,7 +198,7 @@ const prepareInsert = (sql: SqlClient) => {
     }
     return Effect.asVoid(connection.execute(textFor(rows.length), values, undefined))
   }
-  return (connection: Connection, id: SessionId, rows: ReadonlyArray<EventRow>): Effect.Effect<void, SqlError> => {
+  return (connection: Connection, id: string, rows: ReadonlyArray<EventRow>): Effect.Effect<void, SqlError> => {
     if (rows.length === 0) return Effect.void
     if (rows.length <= rowsAtOnce) return insertSome(connection, id, rows)
     const starts = Array.from({ length: Math.ceil(rows.length / rowsAtOnce) }, (_, part) => part * rowsAtOnce)

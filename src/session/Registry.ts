@@ -3,6 +3,7 @@
  *
  * - Claiming is one synchronous step. Whoever comes while the owner closes waits until it has closed.
  */
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -13,6 +14,8 @@ import type { SessionId } from "../domain/Ids.ts"
 
 /** The place of a live session. */
 export interface Place {
+  /** When it was claimed, in Unix milliseconds. */
+  readonly since: number
   /** Completed when the place is free again. */
   readonly closed: Deferred.Deferred<void>
   /** Written by `leave` alone. */
@@ -29,10 +32,10 @@ export const leave = (place: Place): void => {
 }
 
 const claim = (registry: Registry, id: SessionId): Effect.Effect<Either.Either<Place, Place>> =>
-  Effect.sync(() => {
+  Effect.map(Clock.currentTimeMillis, (since) => {
     const other = registry.get(id)
     if (other !== undefined) return Either.left(other)
-    const mine: Place = { closed: Deferred.unsafeMake(FiberId.none), phase: "open" }
+    const mine: Place = { since, closed: Deferred.unsafeMake(FiberId.none), phase: "open" }
     registry.set(id, mine)
     return Either.right(mine)
   })
@@ -43,8 +46,12 @@ const free = (registry: Registry, id: SessionId, mine: Place) =>
     Deferred.unsafeDone(mine.closed, Effect.void)
   })
 
-/** The one place of an id, until the scope closes. Fails while the id is live; waits for one that is closing. */
-export const reserve = (registry: Registry, id: SessionId): Effect.Effect<Place, SessionOwned, Scope> =>
+/** The one place of an id, until the scope closes. Fails, naming this process, while the id is live; waits for one that is closing. */
+export const reserve = (
+  registry: Registry,
+  id: SessionId,
+  self: { readonly host: string; readonly pid: number }
+): Effect.Effect<Place, SessionOwned, Scope> =>
   Effect.flatMap(
     Effect.acquireRelease(claim(registry, id), (claimed) =>
       Either.isRight(claimed) ? free(registry, id, claimed.right) : Effect.void
@@ -53,7 +60,7 @@ export const reserve = (registry: Registry, id: SessionId): Effect.Effect<Place,
       onRight: (mine) => Effect.succeed(mine),
       onLeft: (other) =>
         other.phase === "closing"
-          ? Effect.zipRight(Deferred.await(other.closed), reserve(registry, id))
-          : Effect.fail(new SessionOwned({ sessionId: id, owner: "this process" }))
+          ? Effect.zipRight(Deferred.await(other.closed), reserve(registry, id, self))
+          : Effect.fail(new SessionOwned({ sessionId: id, host: self.host, pid: self.pid, since: other.since }))
     })
   )

@@ -23,12 +23,17 @@ import * as Backlog from "./Backlog.ts"
 import * as Feed from "./Feed.ts"
 import type { Client, Writer } from "./Writer.ts"
 
+/** How long ownership lasts without a sign of life. */
+export const leaseMillis = 30_000
+
 /** How many events may wait for the disk before whoever appends has to wait too. */
 export const maxBacklog = 4096
 
 export interface Session {
   readonly id: SessionId
   readonly header: SessionHeader
+  /** How many events were stored before this owner took the session: what repair added begins there. */
+  readonly foundHead: number
   /** How many events were stored when this owner took the session, repair included. */
   readonly loadedHead: number
   /** The state of the log as it is in memory now; of a broken session, as far as it is durable. */
@@ -71,6 +76,8 @@ export interface Session {
 export interface Taken {
   readonly header: SessionHeader
   readonly epoch: number
+  /** How many events were stored before that. */
+  readonly found: number
   readonly state: SessionState.SessionState
 }
 
@@ -102,7 +109,7 @@ export interface Services {
 
 /** The live session. `end` is called once everything is durable: then its feed ends and nothing more is appended. */
 export const make = (
-  { epoch, header, state: loaded }: Taken,
+  { epoch, found, header, state: loaded }: Taken,
   { clock, leave, read, writer }: Services
 ): { readonly session: Session; readonly end: Effect.Effect<void> } => {
   const id = header.id
@@ -128,7 +135,14 @@ export const make = (
     waiting: () =>
       backlog.events.length === 0
         ? undefined
-        : { id, head: backlog.kept.head, epoch, events: Backlog.send(backlog, state), summary: state.summary },
+        : {
+            id,
+            head: backlog.kept.head,
+            epoch,
+            events: Backlog.send(backlog, state),
+            summary: state.summary,
+            leaseExpires: clock.unsafeCurrentTimeMillis() + leaseMillis
+          },
     stored: () => {
       const events = Backlog.stored(backlog)
       Metrics.unsafeAdd(Metrics.events, events.length)
@@ -169,6 +183,7 @@ export const make = (
   const session: Session = {
     id,
     header,
+    foundHead: found,
     loadedHead: loaded.head,
     unsafeState: () => (over === undefined ? state : backlog.kept),
     unsafeAppend,

@@ -1,45 +1,52 @@
 /**
  * Sessions: taking one over and giving it back.
  *
- * - A session has one live owner in this process; a second open fails, or waits while the first one closes.
- * - Taking is: load, end what a dead owner left running, compute the closing events, and store them together with the
- *   ownership in one transaction (law 8). If the log moved meanwhile, all of it is done again.
- * - Releasing makes everything durable, then gives the lease back.
+ * - A session has one live owner (law 9). A second open fails; in this process it waits while the first one closes.
+ * - Taking is: see that no owner lives, load, end what a dead one left running, compute the closing events, and store them
+ *   together with the ownership in one transaction (law 8). If anything moved meanwhile, all of it is done again.
+ * - Releasing makes everything durable, then gives the lease back. Until then the lease is renewed.
  */
-import type * as FileSystem from "@effect/platform/FileSystem"
+import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Random from "effect/Random"
 import type { Scope } from "effect/Scope"
-import { JournalCorrupt, type JournalError, SeqConflict, type SessionNotFound, SessionOwned } from "../domain/Errors.ts"
+import {
+  JournalBusy,
+  JournalCorrupt,
+  type JournalError,
+  SeqConflict,
+  SessionElsewhere,
+  type SessionNotFound,
+  SessionOwned
+} from "../domain/Errors.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import * as closing from "../domain/Repair.ts"
 import type * as SessionState from "../domain/SessionState.ts"
 import { asOne } from "../internal/AsOne.ts"
-import * as Host from "../internal/Host.ts"
 import * as Journal from "../journal/Journal.ts"
+import * as Leases from "./Leases.ts"
 import { load } from "./Load.ts"
+import * as Ownership from "./Ownership.ts"
 import { type LeftOver, Reaper, type ReapReport } from "./Reaper.ts"
 import * as Registry from "./Registry.ts"
 import { Repair } from "./Repair.ts"
 import * as Session from "./Session.ts"
 import * as Writer from "./Writer.ts"
 
-/** How long ownership lasts without a sign of life. */
-export const leaseDuration = Duration.seconds(30)
-
 /** How often a take is tried again because the log moved. */
 const maxTakes = 20
 
+/** Why a session was not taken. Nothing was changed. */
+export type AcquireError = SessionNotFound | SessionOwned | SessionElsewhere | JournalError
+
 /** What to do about an id that is not stored. */
 export interface AcquireOptions {
-  /** The folder of a session that is created. */
+  /** The folder of a session that is created, or that may have been. */
   readonly cwd: string
-  /** `never`: an unknown id fails. `if-absent`: it is created. */
+  /** `never`: an unknown id fails, and a known one may be of any folder. `if-absent`: an unknown one is created. */
   readonly create: "never" | "if-absent"
   readonly parent?: SessionId
   readonly depth?: number
@@ -50,37 +57,43 @@ export class Sessions extends Context.Tag("daybook/session/Sessions")<
   {
     /**
      * Takes a session until the scope closes. On return the log balances and is ours. Fails with `SessionOwned` while it
-     * is live elsewhere, with `SessionNotFound` for an unknown id that is not to be created. Closing the scope makes
-     * everything durable and gives the session back.
+     * is live elsewhere, with `SessionNotFound` for an unknown id that is not to be created, with `SessionElsewhere` where
+     * the id that might be created is that of a session of another folder (J11). Closing the scope makes everything durable
+     * and gives the session back.
      */
-    readonly acquire: (
-      id: SessionId,
-      options: AcquireOptions
-    ) => Effect.Effect<Session.Session, SessionNotFound | SessionOwned | JournalError, Scope>
+    readonly acquire: (id: SessionId, options: AcquireOptions) => Effect.Effect<Session.Session, AcquireError, Scope>
   }
 >() {}
 
 const make = Effect.gen(function* () {
   const journal = yield* Journal.Journal
-  const token = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
-  const owner: Journal.Owner = { ...(yield* Host.identity), token }
-  const services: Services = { journal, repair: yield* Repair, reaper: yield* Reaper, owner }
+  const self = yield* Ownership.self
+  const services: Services = {
+    journal,
+    repair: yield* Repair,
+    reaper: yield* Reaper,
+    files: yield* FileSystem.FileSystem,
+    self
+  }
   const clock = yield* Effect.clock
   const writer = yield* Writer.make(journal.append)
   const registry = Registry.make()
+  const leases = yield* Leases.make((until) => journal.renew(self.token, until))
 
   const acquire = Effect.fn("Sessions.acquire")(
     function* (id: SessionId, options: AcquireOptions) {
-      const place = yield* Registry.reserve(registry, id)
+      const place = yield* Registry.reserve(registry, id, self)
       const taken = yield* Effect.retry(take(services, id, options), {
         times: maxTakes,
         while: (error) => error._tag === "SeqConflict"
       }).pipe(
-        Effect.catchTag("SeqConflict", () => Effect.fail(new SessionOwned({ sessionId: id, owner: "another process" })))
+        // owners came and went each time
+        Effect.catchTag("SeqConflict", (cause) => Effect.fail(new JournalBusy({ file: journal.location, cause })))
       )
       const read = (from: number, limit: number) => journal.read(id, { from, limit })
       const leave = () => Registry.leave(place)
       const { end, session } = Session.make(taken, { writer, clock, read, leave })
+      yield* Leases.hold(leases, { id, epoch: taken.epoch, unsafeLose: session.unsafeBreak })
       yield* Effect.addFinalizer(() =>
         Effect.suspend(() => {
           leave()
@@ -110,27 +123,34 @@ interface Services {
   readonly journal: Context.Tag.Service<Journal.Journal>
   readonly repair: Context.Tag.Service<Repair>
   readonly reaper: Context.Tag.Service<Reaper>
-  readonly owner: Journal.Owner
+  readonly files: FileSystem.FileSystem
+  readonly self: Ownership.Self
 }
 
 /** The stored record; a new one where there is none and one may be created. */
 const find = Effect.fnUntraced(function* ({ journal }: Services, id: SessionId, options: AcquireOptions) {
-  if (options.create === "if-absent")
-    yield* journal.create({
+  const stored = journal.find(id)
+  if (options.create === "never") return yield* stored
+  const created = Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    journal.create({
       id,
       version: Journal.formatVersion,
       cwd: options.cwd,
-      created: yield* Clock.currentTimeMillis,
+      created: now,
       parent: Option.fromNullable(options.parent),
       seedLength: 0,
       depth: options.depth ?? 0
     })
-  return yield* journal.find(id)
+  )
+  const record = yield* Effect.catchTag(stored, "SessionNotFound", () => Effect.zipRight(created, stored))
+  const { cwd } = record.header
+  if (cwd !== options.cwd) return yield* new SessionElsewhere({ sessionId: id, cwd })
+  return record
 })
 
 /** Takes ownership and stores the closing events, in one transaction. */
 const own = Effect.fnUntraced(function* (
-  { journal, owner, repair }: Services,
+  { journal, repair, self }: Services,
   record: Journal.SessionRecord,
   loaded: SessionState.SessionState,
   report: ReapReport
@@ -140,16 +160,18 @@ const own = Effect.fnUntraced(function* (
     closing.closed(loaded, repair.closers(loaded, report)),
     (detail) => new Error(`repair does not fit: ${detail}`)
   )
+  const since = yield* Clock.currentTimeMillis
   const epoch = yield* journal.take({
     id: record.header.id,
     head: loaded.head,
     epoch: record.epoch,
     events,
     summary: after.summary,
-    owner,
-    leaseExpires: (yield* Clock.currentTimeMillis) + Duration.toMillis(leaseDuration)
+    owner: { ...self, since },
+    leaseRead: record.leaseExpires,
+    leaseExpires: since + Session.leaseMillis
   })
-  return { header: record.header, epoch, state: after }
+  return { header: record.header, epoch, found: loaded.head, state: after }
 })
 
 /** The log went on while it was read, or its events and its record disagree for good. */
@@ -165,10 +187,16 @@ const moved = Effect.fnUntraced(function* (
   return yield* new JournalCorrupt({ file: journal.location, sessionId: id, detail, cause: undefined })
 })
 
-/** Takes a session until the scope closes. Fails with `SeqConflict` where its log moved meanwhile. */
+/** Takes a session until the scope closes. Fails with `SeqConflict` where it moved meanwhile. */
 const take = Effect.fn("Sessions.take")(function* (services: Services, id: SessionId, options: AcquireOptions) {
-  const { journal } = services
+  const { files, journal, self } = services
   const record = yield* find(services, id, options)
+  const owner = yield* Effect.provideService(Ownership.liveOwner(record), FileSystem.FileSystem, files)
+  // what this layer owned before is its own: the registry says that it is not live any more
+  if (Option.isSome(owner) && owner.value.token !== self.token) {
+    const { host, pid, since } = owner.value
+    return yield* new SessionOwned({ sessionId: id, host, pid, since })
+  }
   const loaded = yield* load(journal, record)
   if (loaded.head !== record.head) return yield* moved(journal, record, loaded.head)
   const processes = leftOvers(loaded)

@@ -62,7 +62,7 @@ describe("Sessions", () => {
     },
     head: 12,
     epoch: 1,
-    owner: Option.some({ host: "box", pid: 7, processStart: "1", bootId: "b", token: "t" }),
+    owner: Option.some({ host: "box", pid: 7, processStart: "1", bootId: "b", token: "t", since: 5 }),
     leaseExpires: 0,
     summary: { title: "Say \u001b[31mhello\nto the world, and to all others as well", turns: 2, open: true }
   }

@@ -195,14 +195,16 @@ describe("events --follow", () => {
       const { begun, program, reads, said } = counted(journal, "events", "s", "--json", "--follow", "--from", "2")
       const fiber = yield* Effect.fork(program)
       yield* begun
-      const owner = { host: "host", pid: 1, processStart: "0", bootId: "boot", token: "token" }
+      const owner = { host: "host", pid: 1, processStart: "0", bootId: "boot", token: "token", since: 0 }
       for (const [epoch, head] of cuts.slice(0, -1).entries()) {
         yield* TestClock.adjust("1 second")
         assert.strictEqual(said.stdout, printed(whole.slice(2, head)))
         const events = whole.slice(head, cuts[epoch + 1])
         const { summary } = stateOf(whole.slice(0, cuts[epoch + 1]))
         // somebody else, under an ownership of their own
-        yield* Effect.orDie(journal.take({ id, head, epoch: epoch + 1, events, summary, owner, leaseExpires: 0 }))
+        yield* Effect.orDie(
+          journal.take({ id, head, epoch: epoch + 1, events, summary, owner, leaseRead: 0, leaseExpires: 0 })
+        )
       }
       yield* TestClock.adjust("1 second")
       assert.strictEqual(said.stdout, printed(whole.slice(2)))

@@ -339,14 +339,28 @@ describe("run", () => {
   )
 
   it.scopedLive(
-    "says when a session goes on in another workspace",
+    "J11: a session goes on in its own workspace, and in another one only where that is gone",
     () =>
       Effect.gen(function* () {
         const cwd = yield* workplace
         const place = [...sound, "--workspace", "folder"]
-        const { code, stderr } = yield* run(["run", ...place, "--session", "there", "Say more"], { cwd })
+        assert.strictEqual((yield* run(["run", ...sound, "--session", "here", "Say hello"], { cwd })).code, 0)
+        const refused = yield* run(["run", ...place, "--session", "here", "Say more"], { cwd })
+        assert.strictEqual(refused.code, 2)
+        assert.match(
+          refused.stderr,
+          /^daybook: session here works in .*; nothing was changed\. Open it with that workspace/
+        )
+        mkdirSync(join(cwd, "gone"))
+        const begun = [...sound, "--workspace", "gone", "--session", "moved"]
+        assert.strictEqual((yield* run(["run", ...begun, "Say hello"], { cwd })).code, 0)
+        rmSync(join(cwd, "gone"), { recursive: true })
+        const { code, stderr } = yield* run(["run", ...place, "--session", "moved", "Say more"], { cwd })
         assert.strictEqual(code, 0)
-        assert.match(stderr, /^daybook: session there was begun in .*; its tools work in .*folder now\n$/)
+        assert.match(
+          stderr,
+          /^daybook: session moved was begun in .*gone, which is gone; its tools work in .*folder now\n$/
+        )
       }),
     patience
   )

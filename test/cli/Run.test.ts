@@ -19,8 +19,8 @@ import * as World from "../support/World.ts"
 const daybook = (world: World.World, agents: Partial<Context.Tag.Service<Agents>>, ...words: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const workspace = yield* Inside.folder
-    const opened = { open: () => world.open({ cwd: workspace }), ...agents }
-    return yield* Inside.run({ journal: world.journal, agents: opened, workspace }, ...words)
+    const open: Context.Tag.Service<Agents>["open"] = (_id, { create }) => world.open({ create })
+    return yield* Inside.run({ journal: world.journal, agents: { open, ...agents }, workspace }, ...words)
   })
 
 const run = (world: World.World, prompt: string) => daybook(world, {}, "run", "--session", "world", prompt)
@@ -195,7 +195,7 @@ describe("daybook run", () => {
   it.scoped("exits 4 when another process owns the session", () =>
     Effect.gen(function* () {
       const world = yield* World.make()
-      const owned = new SessionOwned({ sessionId: World.id, owner: "process 7 of box" })
+      const owned = new SessionOwned({ sessionId: World.id, host: "box", pid: 7, since: 0 })
       const { code, stderr } = yield* daybook(
         world,
         { open: () => Effect.fail(owned) },
@@ -205,7 +205,10 @@ describe("daybook run", () => {
         "x"
       )
       assert.strictEqual(code, 4)
-      assert.match(stderr, /^daybook: session world is owned by process 7 of box; nothing was changed\. .*\n$/)
+      assert.match(
+        stderr,
+        /^daybook: session world is owned by process 7 of box, since 1970-01-01T00:00:00.000Z; nothing was changed\. .*\n$/
+      )
     })
   )
 

@@ -41,7 +41,14 @@ const plain = (record: Journal.SessionRecord) => ({
 
 export const noSummary: Summary = { title: "", turns: 0, open: false }
 
-export const owner: Journal.Owner = { host: "here", pid: 7, processStart: "100", bootId: "boot", token: "abc" }
+export const owner: Journal.Owner = {
+  host: "here",
+  pid: 7,
+  processStart: "100",
+  bootId: "boot",
+  token: "abc",
+  since: 1_700_000_000_000
+}
 
 /** Events of a kind, from a seq on. */
 export const chunks = (from: number, count: number, words = "hello "): ReadonlyArray<StoredEvent> =>
@@ -58,6 +65,7 @@ export const batch = (head: number, count: number, more: Partial<Journal.Append>
   epoch: 0,
   events: chunks(head, count),
   summary: noSummary,
+  leaseExpires: 0,
   ...more
 })
 
@@ -415,7 +423,7 @@ const repeating = (test: Test) => {
   test("the same events under an epoch that is over are fenced off", () =>
     Effect.gen(function* () {
       const journal = yield* begun(id, 3)
-      yield* journal.take({ ...batch(3, 0), owner, leaseExpires: 9 })
+      yield* journal.take({ ...batch(3, 0), owner, leaseRead: 0, leaseExpires: 9 })
       assert.deepStrictEqual(yield* appendAll(batch(0, 3)), ["SessionFenced"])
       assert.deepStrictEqual(yield* appendAll(batch(0, 3, { epoch: 1 })), ["SeqConflict"])
     }))
@@ -426,7 +434,7 @@ const owning = (test: Test) => {
     Effect.gen(function* () {
       const journal = yield* begun(id, 2)
       const summary: Summary = { title: "t", turns: 1, ending: "interrupted", open: false }
-      assert.strictEqual(yield* journal.take({ ...batch(2, 2), summary, owner, leaseExpires: 1234 }), 1)
+      assert.strictEqual(yield* journal.take({ ...batch(2, 2), summary, owner, leaseRead: 0, leaseExpires: 1234 }), 1)
       assert.deepStrictEqual(
         plain(yield* journal.find(id)),
         plain({ header: header(), head: 4, epoch: 1, owner: Option.some(owner), leaseExpires: 1234, summary })
@@ -452,7 +460,7 @@ const owning = (test: Test) => {
         batch(3, 1, { epoch: 1 }),
         batch(3, 0, { id: otherId })
       ]) {
-        const error = yield* failureOf(journal.take({ ...take, owner, leaseExpires: 1 }))
+        const error = yield* failureOf(journal.take({ ...take, owner, leaseRead: 0, leaseExpires: 1 }))
         assert.strictEqual(error._tag, "SeqConflict")
       }
       assert.deepStrictEqual(yield* journal.find(id), before)
@@ -463,7 +471,7 @@ const owning = (test: Test) => {
     Effect.gen(function* () {
       const journal = yield* begun(id, 1)
       const take = (token: string) =>
-        Effect.either(journal.take({ ...batch(1, 1), owner: { ...owner, token }, leaseExpires: 1 }))
+        Effect.either(journal.take({ ...batch(1, 1), owner: { ...owner, token }, leaseRead: 0, leaseExpires: 1 }))
       const results = yield* Effect.all(["x", "y", "z"].map(take), { concurrency: "unbounded" })
       assert.strictEqual(results.filter(Either.isRight).length, 1)
       const record = yield* journal.find(id)
@@ -473,7 +481,7 @@ const owning = (test: Test) => {
   test("releasing gives up the ownership of that epoch and nothing else", () =>
     Effect.gen(function* () {
       const journal = yield* begun(id, 1)
-      yield* journal.take({ ...batch(1, 0), owner, leaseExpires: 1234 })
+      yield* journal.take({ ...batch(1, 0), owner, leaseRead: 0, leaseExpires: 1234 })
       const taken = yield* journal.find(id)
       yield* journal.release(id, 0)
       yield* journal.release(id, 2)
@@ -482,14 +490,14 @@ const owning = (test: Test) => {
       yield* journal.release(id, 1)
       assert.deepStrictEqual(plain(yield* journal.find(id)), plain({ ...taken, owner: Option.none(), leaseExpires: 0 }))
       yield* journal.release(id, 1)
-      assert.strictEqual(yield* journal.take({ ...batch(1, 0, { epoch: 1 }), owner, leaseExpires: 5 }), 2)
+      assert.strictEqual(yield* journal.take({ ...batch(1, 0, { epoch: 1 }), owner, leaseRead: 0, leaseExpires: 5 }), 2)
     }))
 
   test("J05: releasing a session without events removes it, if the epoch is still its own", () =>
     Effect.gen(function* () {
       const journal = yield* Journal.Journal
       yield* journal.create(header())
-      yield* journal.take({ ...batch(0, 0), owner, leaseExpires: 1 })
+      yield* journal.take({ ...batch(0, 0), owner, leaseRead: 0, leaseExpires: 1 })
       yield* journal.release(id, 0)
       assert.strictEqual((yield* journal.find(id)).epoch, 1)
       yield* journal.release(id, 1)
@@ -506,7 +514,7 @@ export const stored = (name: string, log: Facts.Log, batchSize: number) =>
     yield* journal.create(header({ id: sessionId }))
     for (let head = 0; head < log.length; head += batchSize) {
       const events = log.slice(head, head + batchSize)
-      yield* appendAll({ id: sessionId, head, epoch: 0, events, summary: noSummary })
+      yield* appendAll({ id: sessionId, head, epoch: 0, events, summary: noSummary, leaseExpires: 0 })
     }
     return sessionId
   })

@@ -56,7 +56,9 @@ describe("texts by reference", () => {
         let folded = SessionState.initial()
         for (const event of log) {
           folded = Either.getOrThrow(SessionState.apply(folded, event))
-          yield* journal.append([{ id, head: event.seq, epoch: 0, events: [event], summary: folded.summary }])
+          yield* journal.append([
+            { id, head: event.seq, epoch: 0, events: [event], summary: folded.summary, leaseExpires: 0 }
+          ])
           assert.strictEqual(told(yield* load(journal, yield* journal.find(id))), told(folded))
         }
       }
@@ -69,7 +71,7 @@ describe("texts by reference", () => {
       assert.isAbove(log.length, 0)
       const journal = yield* empty
       const summary = { ...Facts.stateOf(log).summary, hidden: [{ from: 0, to: log.length - 1 }] }
-      yield* journal.append([{ id, head: 0, epoch: 0, events: log, summary }])
+      yield* journal.append([{ id, head: 0, epoch: 0, events: log, summary, leaseExpires: 0 }])
       const error = yield* failureOf(load(journal, yield* journal.find(id)))
       assert.strictEqual(error._tag, "JournalCorrupt")
       assert.include(error.message, "hides events that the log does not replace")
@@ -223,6 +225,7 @@ const emptyStore: EncodedJournal.Store = {
   create: unused,
   find: unused,
   take: unused,
+  renew: unused,
   release: unused,
   append: unused,
   read: unused,

@@ -234,23 +234,28 @@ describe("a file that is not ours stays byte for byte as it was", () => {
     })
   )
 
-  it.scoped("a journal of version 1 is read once it was opened for writing, with all that was in it", () =>
-    Effect.gen(function* () {
-      const filename = yield* written
-      meddle(filename, (database) => {
-        database.exec("ALTER TABLE session DROP COLUMN hidden; DROP INDEX session_outline")
-        database.pragma("user_version = 1")
-      })
-      assert.strictEqual(kindOf(yield* failureOf(openedReadonly(filename))), "older")
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          const journal = yield* opened(filename)
-          assert.strictEqual((yield* journal.find(id)).head, 50)
-          assert.deepStrictEqual(yield* journal.read(id, { from: 0, limit: 100 }), chunks(0, 50))
+  it.scoped.each([1, 2])(
+    "a journal of version %i is read once it was opened for writing, with all that was in it",
+    (v) =>
+      Effect.gen(function* () {
+        const filename = yield* written
+        meddle(filename, (database) => {
+          database.exec("DROP INDEX session_owner")
+          for (const column of ["owner_since", "waiting", "dropped"])
+            database.exec(`ALTER TABLE session DROP COLUMN ${column}`)
+          if (v === 1) database.exec("ALTER TABLE session DROP COLUMN hidden; DROP INDEX session_outline")
+          database.pragma(`user_version = ${v}`)
         })
-      )
-      assert.strictEqual((yield* (yield* openedReadonly(filename)).find(id)).head, 50)
-    })
+        assert.strictEqual(kindOf(yield* failureOf(openedReadonly(filename))), "older")
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const journal = yield* opened(filename)
+            assert.strictEqual((yield* journal.find(id)).head, 50)
+            assert.deepStrictEqual(yield* journal.read(id, { from: 0, limit: 100 }), chunks(0, 50))
+          })
+        )
+        assert.strictEqual((yield* (yield* openedReadonly(filename)).find(id)).head, 50)
+      })
   )
 
   it.scoped("a journal whose end is missing", () =>
@@ -316,7 +321,7 @@ describe("reading alone", () => {
         const writes: ReadonlyArray<Effect.Effect<unknown, { readonly _tag: string }>> = [
           journal.create(header()),
           journal.append([batch(0, 1)]),
-          journal.take({ ...batch(0, 0), owner, leaseExpires: 1 }),
+          journal.take({ ...batch(0, 0), owner, leaseRead: 0, leaseExpires: 1 }),
           journal.release(id, 0)
         ]
         for (const write of writes) assert.strictEqual((yield* failureOf(write))._tag, "JournalFailed")

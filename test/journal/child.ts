@@ -35,7 +35,8 @@ const append = Effect.gen(function* () {
         head,
         epoch: 0,
         events: [{ seq: head, time: head, type: "turn/start", data: { turn: head + 1 } }],
-        summary: { title: "", turns: head + 1, open: true }
+        summary: { title: "", turns: head + 1, open: true },
+        leaseExpires: 0
       }
     ])
     yield* tell(String(result === undefined ? "nothing" : yield* result))

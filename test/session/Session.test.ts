@@ -300,7 +300,8 @@ describe("a session", () => {
         epoch: record.epoch,
         events: [],
         summary: record.summary,
-        owner: { host: "h", pid: 1, processStart: "1", bootId: "b", token: "t" },
+        owner: { host: "h", pid: 1, processStart: "1", bootId: "b", token: "t", since: 0 },
+        leaseRead: record.leaseExpires,
         leaseExpires: 0
       })
       yield* a.append(() => [injected(1)])

@@ -16,7 +16,8 @@ const client = (name: string) => {
     head: 0,
     epoch: 1,
     events: Array.from({ length: events }, (_, seq) => ({ type: "turn/start", data: { turn: 1 }, seq, time: 0 })),
-    summary: { title: "", turns: 0, open: false }
+    summary: { title: "", turns: 0, open: false },
+    leaseExpires: 0
   })
   const of: Writer.Client = {
     waiting: () => (waiting === 0 ? undefined : append(waiting)),

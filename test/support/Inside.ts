@@ -116,8 +116,8 @@ export const store = (
       seedLength: 0,
       depth: 0
     })
-    const owner = { host: "host", pid: 1, processStart: "0", bootId: "boot", token: "token" }
-    yield* journal.take({ id, head: 0, epoch: 0, events: log, summary, owner, leaseExpires: 0 })
+    const owner = { host: "host", pid: 1, processStart: "0", bootId: "boot", token: "token", since: 0 }
+    yield* journal.take({ id, head: 0, epoch: 0, events: log, summary, owner, leaseRead: 0, leaseExpires: 0 })
   }).pipe(Effect.orDie)
 
 /** A journal in memory with these logs. */
