@@ -17,13 +17,13 @@ import type { Place } from "./cli/Place.ts"
 import * as Shutdown from "./cli/Shutdown.ts"
 import * as Stdio from "./cli/Stdio.ts"
 import * as Journal from "./journal/Journal.ts"
-import * as Reaper from "./session/Reaper.ts"
 import * as Repair from "./session/Repair.ts"
 import * as Sessions from "./session/Sessions.ts"
 import * as Settings from "./settings/Settings.ts"
 import * as BuiltIn from "./tool/BuiltIn.ts"
 import * as Outputs from "./tool/Outputs.ts"
 import * as Pipeline from "./tool/Pipeline.ts"
+import * as ProcessReaper from "./tool/ProcessReaper.ts"
 import * as Workspace from "./tool/Workspace.ts"
 
 const host = Layer.mergeAll(NodeFileSystem.layer, NodePath.layer, NodeTerminal.layer)
@@ -47,8 +47,8 @@ const model = (choice: Models.Choice) =>
 const agents = (place: Place, choice: Models.Choice) =>
   Agents.layer.pipe(
     Layer.provide([model(choice), prompt(place), tools(place)]),
+    Layer.provide(Layer.provide(Sessions.layer, [Repair.layer, ProcessReaper.layer])),
     Layer.provide(Settings.layer),
-    Layer.provide(Layer.provide(Sessions.layer, [Repair.layer, Reaper.layerNone])),
     Layer.provideMerge(Journal.layerSqlite({ filename: place.db })),
     Layer.provide(host)
   )

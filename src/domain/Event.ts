@@ -71,12 +71,16 @@ export const AssistantAnswered = event("assistant/message", {
 })
 /** A call is about to run. No tool body runs before this is durable (law 6). */
 export const ToolCalled = event("tool/call", { ...call, name: Schema.String, arguments: Schema.String })
-/** A process group that a call is about to start: an inert guard waits until this is durable. */
+/**
+ * A process group that a call is about to start: an inert guard waits until this is durable. `mark` is what every process of
+ * the call bears in its environment, those that leave the group included; `bootId` is where pids mean what they mean here.
+ */
 export const ToolProcessSpawned = event("tool/process", {
   ...call,
   pgid: Schema.Int,
   startTime: Schema.String,
-  bootId: Schema.String
+  bootId: Schema.String,
+  mark: Schema.optional(Schema.String)
 })
 
 /** How a call came out, before it is a message. `context` is text that the tool leaves for the next step. */

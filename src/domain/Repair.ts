@@ -7,10 +7,19 @@
  */
 import * as Either from "effect/Either"
 import type * as Brackets from "./Brackets.ts"
-import type { SessionEvent, StoredEvent, ToolOutcome } from "./Event.ts"
+import type { SessionEvent, StoredEvent, StoredOf, ToolOutcome } from "./Event.ts"
 import * as Results from "./Results.ts"
 import { fold, type SessionState } from "./SessionState.ts"
 import { neverStarted } from "./Transcript.ts"
+
+/** A process group that the log shows as started by a call without a result. */
+export type LeftOver = StoredOf<"tool/process">["data"]
+
+/** What became of it: it was `ended` now, was `gone` before, is `running` still, or is `unknown`, as nobody could look. */
+export type Found = "ended" | "gone" | "running" | "unknown"
+
+/** What a reaper found of the processes that a dead owner left. */
+export type ReapReport = ReadonlyArray<{ readonly process: LeftOver; readonly found: Found }>
 
 const unknownText = (name: string, state: SessionState): string => {
   const happened = "Error: this tool call was cut off before its result was stored; its outcome is unknown."

@@ -4,9 +4,9 @@
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 import type { SessionEvent } from "../domain/Event.ts"
+import type { ReapReport } from "../domain/Repair.ts"
 import * as closing from "../domain/Repair.ts"
 import type { SessionState } from "../domain/SessionState.ts"
-import type { ReapReport } from "./Reaper.ts"
 
 export class Repair extends Context.Tag("daybook/session/Repair")<
   Repair,

@@ -37,7 +37,12 @@ export const Processes = section(
   "processes",
   Schema.Struct({
     /** How long they may take to stop once asked to; then they are killed. Read when a command starts. */
-    graceMillis: Schema.optionalWith(Schema.Int.pipe(Schema.between(0, maxGraceMillis)), { default: () => 2000 })
+    graceMillis: Schema.optionalWith(Schema.Int.pipe(Schema.between(0, maxGraceMillis)), { default: () => 2000 }),
+    /**
+     * What becomes of those that a host left running when it was killed, once its session is taken over: they are ended, or
+     * looked for and reported alone, or left without a look.
+     */
+    leftOver: Schema.optionalWith(Schema.Literal("end", "report", "leave"), { default: () => "end" as const })
   })
 )
 

@@ -6,8 +6,9 @@
  * - Nothing of its group outlives this process either, SIGKILL included: a guard in the group kills it when our end of a
  *   pipe closes. It comes first, and starts the command only once the journal knows the group (law 6, W25). Where this
  *   process exits by itself, it kills what left the groups as well (N14).
- * - What is not held: what left the group outlives a SIGKILL of this process, and so does a group that killed or stopped
- *   its guard. What left the session is not found where its environment was cleared or overwritten and its parent was gone
+ * - What left the group outlives a SIGKILL of this process, and so does a group that killed or stopped its guard:
+ *   `ProcessReaper` ends it when the session is taken next.
+ * - What is not held: what left the session is not found where its environment was cleared or overwritten and its parent was gone
  *   before anybody looked; what another service started for the command never is.
  * - Of a stream the last 64,000 bytes are kept in memory and, where there are `Outputs`, up to 64 MiB of a longer one in a
  *   file.
@@ -104,10 +105,11 @@ const make = Effect.fnUntraced(function* (proc: string) {
       // before the group: its scope closes first, and everything has come by then
       const stdout = yield* capture("stdout")
       const stderr = yield* capture("stderr")
+      const mark = `${sessionId}/${callId}/${randomUUID()}` // edge: unique on this host, whatever Random is given
       const plan = {
         ...command,
         env: { ...env, ...command.env },
-        mark: `${sessionId}/${callId}/${randomUUID()}`, // edge: unique on this host, whatever Random is given
+        mark,
         stdout,
         stderr,
         proc
@@ -115,7 +117,7 @@ const make = Effect.fnUntraced(function* (proc: string) {
       const grace = Duration.millis((yield* settings.get(Processes)).graceMillis)
       const group = yield* opened(plan, grace)
       const startTime = yield* Effect.provideService(Host.startTimeOf(group.pgid), FileSystem.FileSystem, fs)
-      const identity: ProcessIdentity = { pgid: group.pgid, startTime, bootId }
+      const identity: ProcessIdentity = { pgid: group.pgid, startTime, bootId, mark }
       yield* call.recordProcess(identity)
       group.release(Number(startTime) || 0)
       const first = yield* firstOf(group, command.timeout)

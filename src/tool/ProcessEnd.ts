@@ -11,6 +11,12 @@ import * as Effect from "effect/Effect"
 import type { Group } from "./ProcessGroup.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 
+/** What of a group its end needs: also that of a group which another process has started. */
+export type Target = Pick<
+  Group,
+  "pgid" | "isSearched" | "isReleased" | "dismiss" | "living" | "ending" | "left" | "setLeft"
+>
+
 /** How long a pipe may be held open, and processes may linger, once a leader has exited. */
 export const drain = Duration.millis(50)
 
@@ -19,11 +25,11 @@ export const drain = Duration.millis(50)
  * this process has no right to signal; they are all that can be left. `found` is what was just seen of it.
  */
 export const end: (
-  group: Group,
+  group: Target,
   grace: Duration.Duration,
   found?: ProcessTable.Found
 ) => Effect.Effect<ReadonlyArray<number>> = (group, grace, found) =>
-  Effect.uninterruptible(group.ending.withPermits(1)(ending(group, grace, found)))
+  Effect.uninterruptible(group.ending(() => ending(group, grace, found)))
 
 /** Ends the group, and frees everything that this process holds of it. */
 export const close: (group: Group, grace: Duration.Duration) => Effect.Effect<void> = Effect.fnUntraced(
@@ -89,7 +95,7 @@ const becoming = Duration.seconds(1)
 /** How often a process that exits looks: who is killed is gone before long, and others may have come. */
 const maxLooks = 100
 
-const ending = Effect.fnUntraced(function* (group: Group, grace: Duration.Duration, found?: ProcessTable.Found) {
+const ending = Effect.fnUntraced(function* (group: Target, grace: Duration.Duration, found?: ProcessTable.Found) {
   // a number may be given to another group once this one is gone: it is never signalled again
   const before = group.left()
   if (before !== undefined) return before
@@ -104,7 +110,7 @@ const ending = Effect.fnUntraced(function* (group: Group, grace: Duration.Durati
 })
 
 /** What lives of the group: nothing only where that is certain. */
-const sure = (group: Group, found: ProcessTable.Found): Effect.Effect<ProcessTable.Found> =>
+const sure = (group: Target, found: ProcessTable.Found): Effect.Effect<ProcessTable.Found> =>
   Effect.suspend(() => {
     let seen = found
     let looked = false
@@ -117,7 +123,7 @@ const sure = (group: Group, found: ProcessTable.Found): Effect.Effect<ProcessTab
   })
 
 /** Asks everybody to stop, also who comes meanwhile, and gives what lives when all have or the grace is over. */
-const stopped = Effect.fnUntraced(function* (group: Group, grace: Duration.Duration, found: ProcessTable.Found) {
+const stopped = Effect.fnUntraced(function* (group: Target, grace: Duration.Duration, found: ProcessTable.Found) {
   const asked = new Set<number>()
   let seen = found
   yield* until(() => {
@@ -136,7 +142,7 @@ const stopped = Effect.fnUntraced(function* (group: Group, grace: Duration.Durat
 })
 
 /** Kills everybody until nobody is left, and gives those that cannot be. */
-const killed: (group: Group, found: ProcessTable.Found) => Effect.Effect<ReadonlyArray<number>> = Effect.fnUntraced(
+const killed: (group: Target, found: ProcessTable.Found) => Effect.Effect<ReadonlyArray<number>> = Effect.fnUntraced(
   function* (group, found) {
     let seen = found
     let left: ReadonlyArray<number> = []
@@ -164,11 +170,11 @@ const nothing: ProcessTable.Found = { members: [], escaped: [], guards: [], sure
 const isEmpty = (found: ProcessTable.Found): boolean => commandsOf(found).length + found.guards.length === 0
 
 /** The group as a whole, where somebody of it lives, and everyone that was found outside it. */
-const targetsOf = (group: Group, { escaped, guards, members }: ProcessTable.Found): ReadonlyArray<number> => [
+const targetsOf = (group: Target, { escaped, guards, members }: ProcessTable.Found): ReadonlyArray<number> => [
   ...(members.length + guards.length === 0 ? [] : [-group.pgid]),
   ...escaped
 ]
 
 /** Signals all of what was just found. */
-const signalAll = (group: Group, found: ProcessTable.Found, name: NodeJS.Signals) =>
+const signalAll = (group: Target, found: ProcessTable.Found, name: NodeJS.Signals) =>
   targetsOf(group, found).map((target) => ProcessTable.signal(target, name))

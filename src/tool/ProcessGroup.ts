@@ -12,6 +12,7 @@ import * as ChildProcess from "node:child_process"
 import type { Writable } from "node:stream"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Turnstile from "../internal/Turnstile.ts"
 import type { Capture } from "./Capture.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 import { isFolder, notStarted, refused, type SpawnFailed, which } from "./SpawnFailed.ts"
@@ -52,8 +53,8 @@ export interface Group {
   readonly isClosed: () => boolean
   /** What lives of it now; its leader stands for all of them where nothing can be searched. */
   readonly living: () => ProcessTable.Found
-  /** Held while it is being ended. */
-  readonly ending: Effect.Semaphore
+  /** Passed by whoever ends it. */
+  readonly ending: Turnstile.Turnstile
   /** Those that could not be ended, once everything else has been. */
   readonly left: () => ReadonlyArray<number> | undefined
   readonly setLeft: (left: ReadonlyArray<number>) => void
@@ -61,10 +62,21 @@ export interface Group {
   readonly destroy: () => void
 }
 
+/** Every process of a call bears its mark in the first of these, the guards bear it in the second. */
+const callVariable = "DAYBOOK_CALL"
+const guardVariable = "DAYBOOK_GUARD"
+
+/** What is looked for of a group and of what bears that mark. */
+export const wanted = (pgid: number, mark: string): ProcessTable.Wanted => ({
+  pgid,
+  mark: `${callVariable}=${mark}`,
+  guardMark: `${guardVariable}=${mark}`
+})
+
 const guard = [
   "read -r _ <&3 || exit 125",
   "( ( trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM; read -r _ || kill -KILL -$$ ) <&3 >/dev/null 2>&1 & )",
-  "unset DAYBOOK_GUARD",
+  `unset ${guardVariable}`,
   'exec "$@" 3<&-'
 ].join("\n")
 
@@ -94,7 +106,7 @@ export const open: (plan: Plan) => Effect.Effect<Group, SpawnFailed> = Effect.fn
 const spawnGuard = (plan: Plan, path: string): ChildProcess.ChildProcess =>
   ChildProcess.spawn("/bin/sh", ["-c", guard, "sh", path, ...plan.args], {
     cwd: plan.cwd,
-    env: { ...plan.env, DAYBOOK_CALL: plan.mark, DAYBOOK_GUARD: plan.mark },
+    env: { ...plan.env, [callVariable]: plan.mark, [guardVariable]: plan.mark },
     // a session, and so a group, of its own
     detached: true,
     stdio: ["ignore", "pipe", "pipe", "pipe"]
@@ -107,8 +119,7 @@ const groupOf = (
   exit: Deferred.Deferred<ExitStatus>
 ): Group => {
   let searched = ProcessTable.isReadable(plan.proc)
-  const wanted = { pgid, mark: `DAYBOOK_CALL=${plan.mark}`, guardMark: `DAYBOOK_GUARD=${plan.mark}` }
-  const look = ProcessTable.looks(plan.proc, wanted)
+  const look = ProcessTable.looks(plan.proc, wanted(pgid, plan.mark))
   // the third pipe is one of ours to write to; a guard that died first is told by `exit`
   const line = child.stdio[3] as Writable
   let since = 0
@@ -145,7 +156,7 @@ const groupOf = (
       }
       return { members: ProcessTable.signal(-pgid, 0) === "gone" ? [] : [pgid], escaped: [], guards: [], sure: true }
     },
-    ending: Effect.unsafeMakeSemaphore(1),
+    ending: Turnstile.make(),
     left: () => left,
     setLeft: (some) => {
       left = some

@@ -16,6 +16,11 @@ export interface Wanted {
   readonly mark: string
   /** An assignment in the environment of the guard alone. */
   readonly guardMark: string
+  /**
+   * When the leader started, where it is no child of ours: its number may be somebody else's by now, and then the mark alone
+   * tells.
+   */
+  readonly leaderStart?: number
 }
 
 export interface Found {
@@ -45,6 +50,8 @@ export const looks = (proc: string, wanted: Wanted): ((since: number) => Found) 
     const strangers = new Map<number, Stat>()
     const seen = new Set<number>()
     let unsure = 0
+    /** Whether the number of the group still means it. */
+    const isGroup = wanted.leaderStart === undefined || startOf(proc, wanted.pgid) === wanted.leaderStart
     /** Whether this host says where an environment lies. */
     const tells = readStat(proc, "self")?.environment === "some"
     const join = (stat: Stat, kind: "members" | "escaped") => {
@@ -53,7 +60,7 @@ export const looks = (proc: string, wanted: Wanted): ((since: number) => Found) 
       known.set(stat.pid, stat.started)
     }
     const isOurs = (stat: Stat) =>
-      stat.session === wanted.pgid || known.get(stat.pid) === stat.started || ours.has(stat.ppid)
+      (isGroup && stat.session === wanted.pgid) || known.get(stat.pid) === stat.started || ours.has(stat.ppid)
 
     // Read the list again until there is nobody new on it: who is about to fork and to exit must not slip through.
     for (let round = 0; round < maxRounds; round++) {
@@ -62,7 +69,10 @@ export const looks = (proc: string, wanted: Wanted): ((since: number) => Found) 
       if (fresh.length === 0) break
       for (const pid of fresh) {
         const stat = readStat(proc, pid)
-        const kind = stat === undefined || stat.started < since ? "gone" : kindOf(proc, stat, wanted, tells)
+        const kind =
+          stat === undefined || stat.started < since
+            ? "gone"
+            : kindOf(proc, stat, wanted, isGroup && stat.pgid === wanted.pgid, tells)
         if (kind === "unsure") unsure++
         else seen.add(pid)
         if (stat === undefined || kind === "gone" || kind === "unsure") continue
@@ -101,9 +111,9 @@ const maxRounds = 20
 
 const pids = (proc: string): ReadonlyArray<number> => readdirSync(proc).map(Number).filter(Number.isInteger)
 
-const kindOf = (proc: string, stat: Stat, wanted: Wanted, tells: boolean): Kind => {
+const kindOf = (proc: string, stat: Stat, wanted: Wanted, isMember: boolean, tells: boolean): Kind => {
   const environment = readEnvironment(proc, stat.pid)
-  if (stat.pgid === wanted.pgid) return has(environment, wanted.guardMark) ? "guards" : "members"
+  if (isMember) return has(environment, wanted.guardMark) ? "guards" : "members"
   if (environment !== "") return has(environment, wanted.mark) ? "escaped" : "stranger"
   if (environment === undefined || !tells) return "stranger"
   // asked again: while one program is replaced by another there is none, and then there is one that was not read yet
@@ -144,6 +154,15 @@ const readLine = (path: string): string | undefined => {
   }
 }
 
+/** The fields of a line of `stat` from the state on. The command name may hold anything, so count from the last parenthesis. */
+const fieldsOf = (stat: string): ReadonlyArray<string> => stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+
+/** Fields are numbered as the manual of `proc` does; the state is the third. */
+const fieldOf = (fields: ReadonlyArray<string>, index: number): number => Number(fields[index - 3])
+
+/** When a process started, a zombie too: its number is nobody else's yet. */
+const startOf = (proc: string, pid: number): number => fieldOf(fieldsOf(readLine(`${proc}/${pid}/stat`) ?? ""), 22)
+
 interface Stat {
   readonly pid: number
   readonly ppid: number
@@ -158,10 +177,10 @@ interface Stat {
 /** A process that lives; zombies do not, unless it is their first thread alone that has ended. */
 const readStat = (proc: string, pid: number | "self"): Stat | undefined => {
   const stat = readLine(`${proc}/${pid}/stat`) ?? ""
-  // the command name may hold anything, so count from the last parenthesis
-  const [state, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  if (state === undefined || rest.length < 19) return undefined
-  const field = (index: number) => Number(rest[index - 4]) // numbered as the manual of `proc` does
+  const fields = fieldsOf(stat)
+  const [state] = fields
+  if (state === undefined || fields.length < 20) return undefined
+  const field = (index: number) => fieldOf(fields, index)
   if ("Xx".includes(state) || (state === "Z" && field(20) <= 1)) return undefined
   const begin = field(50)
   const end = field(51)

@@ -12,6 +12,7 @@ import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import type { SessionBroken } from "../domain/Errors.ts"
+import type { EventOf } from "../domain/Event.ts"
 import { type CallId, MessageId, type SessionId } from "../domain/Ids.ts"
 import { text, type UserMessage } from "../domain/Message.ts"
 import type { ToolSpec } from "../domain/Request.ts"
@@ -19,12 +20,7 @@ import { apart } from "../internal/Apart.ts"
 import { type Json, wellFormed } from "../internal/Json.ts"
 
 /** A process group as the journal keeps it: enough to find it again after a crash, and nothing else by mistake. */
-export interface ProcessIdentity {
-  readonly pgid: number
-  /** The leader's start time, in the host's own terms. */
-  readonly startTime: string
-  readonly bootId: string
-}
+export type ProcessIdentity = Omit<EventOf<"tool/process">["data"], "turn" | "step" | "callId">
 
 export class ToolCall extends Context.Tag("daybook/tool/ToolCall")<
   ToolCall,

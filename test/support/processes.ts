@@ -106,6 +106,7 @@ export const host = (file: string, args: ReadonlyArray<string>, env: Readonly<Re
         })
       const exited = new Promise<number | null>((resolve) => child.once("exit", resolve))
       return {
+        pid: child.pid ?? -1,
         kill: () => child.kill("SIGKILL"),
         printed: () => printed,
         /** Its exit code; none where a signal ended it. */

@@ -3,6 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Turnstile from "../../src/internal/Turnstile.ts"
 import type * as Process from "../../src/tool/Process.ts"
 import * as ProcessEnd from "../../src/tool/ProcessEnd.ts"
 import type * as ProcessGroup from "../../src/tool/ProcessGroup.ts"
@@ -133,7 +134,7 @@ describe("ProcessEnd", () => {
         flow: unused,
         isClosed: () => true,
         living: () => ({ members: dismissed ? [] : [999_999_999], escaped: [], guards: [], sure: true }),
-        ending: Effect.unsafeMakeSemaphore(1),
+        ending: Turnstile.make(),
         left: () => left,
         setLeft: (some) => {
           left = some
