@@ -449,7 +449,7 @@ const owning = (test: Test) => {
       assert.deepStrictEqual(yield* appendAll(batch(2, 2, { epoch: 1 })), [4])
     }))
 
-  test("a take at a head or epoch that moved is refused, and nothing changes", () =>
+  test("a take at a head, epoch or lease that moved is refused, and nothing changes", () =>
     Effect.gen(function* () {
       const journal = yield* begun(id, 3)
       const before = yield* journal.find(id)
@@ -458,9 +458,10 @@ const owning = (test: Test) => {
         batch(2, 2),
         batch(4, 1),
         batch(3, 1, { epoch: 1 }),
-        batch(3, 0, { id: otherId })
+        batch(3, 0, { id: otherId }),
+        { ...batch(3, 1), leaseRead: 1 }
       ]) {
-        const error = yield* failureOf(journal.take({ ...take, owner, leaseRead: 0, leaseExpires: 1 }))
+        const error = yield* failureOf(journal.take({ leaseRead: 0, ...take, owner, leaseExpires: 1 }))
         assert.strictEqual(error._tag, "SeqConflict")
       }
       assert.deepStrictEqual(yield* journal.find(id), before)
@@ -476,6 +477,41 @@ const owning = (test: Test) => {
       assert.strictEqual(results.filter(Either.isRight).length, 1)
       const record = yield* journal.find(id)
       assert.deepStrictEqual([record.epoch, record.head], [1, 2])
+    }))
+
+  test("law 9: the leases of one token are renewed together, each append renews its own, and a take sees it", () =>
+    Effect.gen(function* () {
+      const journal = yield* begun(id, 1)
+      yield* begun(otherId, 1)
+      const third = SessionId.make("s3")
+      yield* begun(third, 1)
+      const leases = Effect.forEach([id, otherId, third], (each) =>
+        Effect.map(journal.find(each), ({ leaseExpires }) => leaseExpires)
+      )
+      yield* journal.take({ ...batch(1, 0), owner, leaseRead: 0, leaseExpires: 10 })
+      yield* journal.take({ ...batch(1, 0, { id: otherId }), owner, leaseRead: 0, leaseExpires: 20 })
+      const stranger = { ...owner, token: "other" }
+      yield* journal.take({ ...batch(1, 0, { id: third }), owner: stranger, leaseRead: 0, leaseExpires: 30 })
+      assert.deepStrictEqual(yield* leases, [10, 20, 30])
+      assert.sameDeepMembers(
+        [...(yield* journal.renew("abc", 40))],
+        [
+          { id, epoch: 1 },
+          { id: otherId, epoch: 1 }
+        ]
+      )
+      assert.deepStrictEqual(yield* leases, [40, 40, 30])
+      assert.deepStrictEqual(yield* journal.renew("nobody", 50), [])
+      assert.deepStrictEqual(yield* appendAll(batch(1, 1, { epoch: 1, leaseExpires: 60 })), [2])
+      assert.deepStrictEqual(yield* appendAll(batch(1, 1, { epoch: 0, id: otherId, leaseExpires: 70 })), [
+        "SessionFenced"
+      ])
+      assert.deepStrictEqual(yield* leases, [60, 40, 30])
+      const late = journal.take({ ...batch(2, 0, { epoch: 1 }), owner: stranger, leaseRead: 40, leaseExpires: 80 })
+      assert.strictEqual((yield* failureOf(late))._tag, "SeqConflict")
+      yield* journal.release(id, 1)
+      assert.sameDeepMembers([...(yield* journal.renew("abc", 90))], [{ id: otherId, epoch: 1 }])
+      assert.deepStrictEqual(yield* leases, [0, 90, 30])
     }))
 
   test("releasing gives up the ownership of that epoch and nothing else", () =>
