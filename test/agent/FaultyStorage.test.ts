@@ -1,12 +1,13 @@
 /**
  * A storage that fails at each of the statements that two prompts take: what was acknowledged is there, nothing else happened.
  */
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
@@ -16,6 +17,7 @@ import { MessageId } from "../../src/domain/Ids.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { call, say } from "../../src/model/ScriptedModel.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
+import { meddle, smallDisk } from "../journal/support.ts"
 import * as FaultyDriver from "../support/FaultyDriver.ts"
 import * as World from "../support/World.ts"
 
@@ -159,6 +161,45 @@ describe("a storage that fails", () => {
         }),
       120_000
     )
+
+  it.scopedLive(
+    "O-M1 law 7: a disk that fills up in the middle of a turn; with room again all that was accepted is there, and works",
+    (test) =>
+      Effect.gen(function* () {
+        const disk = yield* Effect.either(smallDisk("700k"))
+        if (Either.isLeft(disk)) return test.skip("a small disk cannot be mounted here")
+        const filename = join(disk.right, "daybook.db")
+        const ballast = join(disk.right, "ballast")
+        writeFileSync(ballast, Buffer.alloc(200_000))
+        const journal = Journal.layerSqlite({ filename })
+        const accepted: Array<string> = []
+        let refused: string | undefined
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const answers = Array.from({ length: 40 }, () => call(["look", { id: "x".repeat(20_000) }]))
+            const world = yield* World.make({ journal, unchecked: true, scripts: answers })
+            const agent = yield* world.open()
+            for (let n = 0; refused === undefined; n++) {
+              const message = { id: MessageId.make(`p${n}`), text: "y".repeat(10_000) }
+              const sent = yield* Effect.exit(Effect.zipLeft(agent.followup(message), agent.idle))
+              if (Exit.isSuccess(sent)) accepted.push(message.id)
+              else refused = tagOf(sent)
+            }
+            assert.strictEqual((yield* agent.status)._tag, "Broken")
+          })
+        )
+        assert.strictEqual(refused, "SessionBroken")
+        assert.isNotEmpty(accepted)
+        rmSync(ballast)
+        const world = yield* World.make({ journal, scripts: Array.from({ length: 10 }, () => say("on")) })
+        const agent = yield* world.open()
+        yield* Effect.zipRight(agent.followup("and now?"), agent.idle)
+        const log = yield* world.log
+        for (const id of accepted) assert.strictEqual(sent(log, id), 1, id)
+        meddle(filename, (database) => assert.strictEqual(database.pragma("integrity_check", { simple: true }), "ok"))
+      }),
+    60_000
+  )
 
   it.scoped("W16: a database that stays busy for 10 seconds breaks the session, and not a moment before", () =>
     Effect.gen(function* () {

@@ -20,7 +20,7 @@ import { SessionId } from "../../src/domain/Ids.ts"
 import * as SqlJournal from "../../src/journal/SqlJournal.ts"
 import * as Transaction from "../../src/journal/Transaction.ts"
 import { batch, chunks, failureOf, header, id, noSummary } from "../contract/journal.ts"
-import { file, folder, meddle, opened, openedBelow } from "./support.ts"
+import { file, meddle, opened, openedBelow, smallDisk } from "./support.ts"
 
 const all = { from: 0, limit: 1_000_000 }
 const other = SessionId.make("other")
@@ -153,15 +153,9 @@ describe("a full database", () => {
     })
   )
 
-  const mount = (path: string) => execFileSync("mount", ["-t", "tmpfs", "-o", "size=400k", "tmpfs", path])
-  const mountable = Effect.acquireRelease(
-    Effect.tap(folder, (path) => Effect.try(() => mount(path))),
-    (path) => Effect.sync(() => execFileSync("umount", [path]))
-  )
-
   it.scoped("O-M1: a full disk is told as such", (test) =>
     Effect.gen(function* () {
-      const disk = yield* Effect.either(mountable)
+      const disk = yield* Effect.either(smallDisk("400k"))
       if (Either.isLeft(disk)) return test.skip("a small disk cannot be mounted here")
       const filename = join(disk.right, "daybook.db")
       yield* Effect.scoped(

@@ -25,6 +25,15 @@ export const folder = Effect.acquireRelease(
   (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
 )
 
+/** A disk of that size, as a folder. Fails where none can be mounted. */
+export const smallDisk = (size: string) =>
+  Effect.acquireRelease(
+    Effect.tap(folder, (path) =>
+      Effect.try(() => ChildProcess.execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs", path]))
+    ),
+    (path) => Effect.sync(() => ChildProcess.execFileSync("umount", [path]))
+  )
+
 /** A path for a journal in a folder of its own. */
 export const file = Effect.map(folder, (path) => join(path, "daybook.db"))
 
