@@ -103,13 +103,16 @@ describe("a file that is opened", () => {
     })
   )
 
-  it.scoped("keeps its log short", () =>
+  it.scoped("O-M4: keeps its log short, also beside somebody who reads all the time", () =>
     Effect.gen(function* () {
       const filename = yield* file
       const journal = yield* opened(filename)
       yield* journal.create(header())
-      for (let head = 0; head < 200; head++)
+      const reader = yield* openedReadonly(filename)
+      for (let head = 0; head < 200; head++) {
         yield* journal.append([batch(head, 0, { events: chunks(head, 1, "x".repeat(100_000)) })])
+        assert.lengthOf(yield* reader.read(id, { from: head, limit: 10 }), 1)
+      }
       assert.isBelow(readFileSync(`${filename}-wal`).length, 9_000_000)
     })
   )

@@ -84,7 +84,7 @@ const refusal = (sessions: Context.Tag.Service<Sessions.Sessions>) =>
 
 describe("ownership", () => {
   it.scoped(
-    "W02 law 9 J08: a second owner is refused while the first one lives, told who and since when, and may read",
+    "W02 law 9 G08 J08: a second owner is refused while the first one lives, is told who and since when, and may read",
     () =>
       Effect.gen(function* () {
         const shared = yield* journal
@@ -92,7 +92,7 @@ describe("ownership", () => {
         yield* TestClock.adjust("1 minute")
         const scope = yield* Scope.make()
         const session = yield* Scope.extend(first.acquire(id, options), scope)
-        yield* session.append(() => [said("a")])
+        yield* session.append(() => [said("a"), { type: "turn/start", data: { turn: 1 } }])
         yield* session.barrier
         const self = yield* Host.identity
         for (const sessions of [first, second]) {
@@ -100,8 +100,9 @@ describe("ownership", () => {
           assert.deepStrictEqual({ host, pid, since }, { host: self.host, pid: self.pid, since: 60_000 })
           assert.include(message, `is owned by process ${self.pid} of ${self.host}, since 1970-01-01T00:01:00.000Z`)
         }
-        assert.lengthOf(yield* shared.read(id, { from: 0, limit: 10 }), 1)
-        assert.strictEqual((yield* shared.find(id)).epoch, 1)
+        // its turn is open, and nobody closes it
+        assert.lengthOf(yield* shared.read(id, { from: 0, limit: 10 }), 2)
+        assert.deepInclude(yield* shared.find(id), { epoch: 1, head: 2 })
         yield* Scope.close(scope, Exit.void)
         const record = yield* shared.find(id)
         assert.deepStrictEqual([Option.isNone(record.owner), record.leaseExpires], [true, 0])

@@ -302,7 +302,7 @@ describe("tool groups", () => {
   )
 
   it.scoped(
-    "E14 R6: a fault between groups: settled results stay, nothing is made up, the next request is acceptable",
+    "W07 E14 R6: a fault between groups: settled results stay, nothing is made up, the next request is acceptable",
     () =>
       Effect.gen(function* () {
         const reads = yield* Ref.make(0)
@@ -323,28 +323,36 @@ describe("tool groups", () => {
       })
   )
 
-  it.scoped("E14 R6: a fault beside running bodies: they are awaited, and what they settle with is kept", () =>
-    Effect.gen(function* () {
-      const gate = yield* gates
-      const world = yield* World.make({
-        scripts: [call(...look("bad", "b")), say("well")],
-        body: gate.body,
-        onCall: (block) => (block.arguments.includes("bad") ? Effect.die(new Error("the pipeline broke")) : Effect.void)
+  it.scoped(
+    "W07 O-Q5 E14 R6: a fault beside running bodies: they are awaited, what they settle with is kept, and the same session goes on",
+    () =>
+      Effect.gen(function* () {
+        const gate = yield* gates
+        const world = yield* World.make({
+          scripts: [call(...look("bad", "b")), say("well")],
+          body: gate.body,
+          onCall: (block) =>
+            block.arguments.includes("bad") ? Effect.die(new Error("the pipeline broke")) : Effect.void
+        })
+        const agent = yield* world.open()
+        yield* agent.followup("go")
+        yield* gate.entered("b")
+        const idle = yield* Effect.fork(agent.idle)
+        yield* others // the fault is known by now
+        assert.isTrue(Option.isNone(yield* Fiber.poll(idle)))
+        yield* gate.letGo("b")
+        yield* Fiber.join(idle)
+        assert.match(yield* world.shorthand, /TC\(c0\) TC\(c1\) TS\(c1\) S>1 T>\(error\)$/)
+        assert.deepInclude(world.notices, {
+          type: "error",
+          turn: 1,
+          failure: { message: "the pipeline broke", code: "UNKNOWN" }
+        })
+        yield* prompt(agent)
+        const sent = (yield* world.requests)[1]?.messages ?? []
+        assert.strictEqual(sent.filter((message) => message.role === "tool").length, 2)
+        assert.include(sent.map(textOf), "did b")
       })
-      const agent = yield* world.open()
-      yield* agent.followup("go")
-      yield* gate.entered("b")
-      const idle = yield* Effect.fork(agent.idle)
-      yield* others // the fault is known by now
-      assert.isTrue(Option.isNone(yield* Fiber.poll(idle)))
-      yield* gate.letGo("b")
-      yield* Fiber.join(idle)
-      assert.match(yield* world.shorthand, /TC\(c0\) TC\(c1\) TS\(c1\) S>1 T>\(error\)$/)
-      yield* prompt(agent)
-      const sent = (yield* world.requests)[1]?.messages ?? []
-      assert.strictEqual(sent.filter((message) => message.role === "tool").length, 2)
-      assert.include(sent.map(textOf), "did b")
-    })
   )
 
   it.scoped(
