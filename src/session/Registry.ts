@@ -9,40 +9,58 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as FiberId from "effect/FiberId"
 import type { Scope } from "effect/Scope"
-import { SessionOwned } from "../domain/Errors.ts"
+import { type SessionFenced, SessionOwned } from "../domain/Errors.ts"
 import type { SessionId } from "../domain/Ids.ts"
 
-/** The place of a live session. */
+/** What a session is owned by, once it was taken. */
+export interface Holding {
+  readonly epoch: number
+  /** It was lost to somebody else. */
+  readonly unsafeLose: (cause: SessionFenced) => void
+}
+
+/** The place of a live session, or of one that is being taken or given back. Only the functions of this file write to it. */
 export interface Place {
   /** When it was claimed, in Unix milliseconds. */
   readonly since: number
   /** Completed when the place is free again. */
   readonly closed: Deferred.Deferred<void>
-  /** Written by `leave` alone. */
   phase: "open" | "closing"
+  holding?: Holding
 }
 
-export type Registry = Map<SessionId, Place>
+export interface Registry {
+  readonly places: Map<SessionId, Place>
+  /** Open while there is any place. */
+  readonly any: Effect.Latch
+}
 
-export const make = (): Registry => new Map()
+export const make: Effect.Effect<Registry> = Effect.map(Effect.makeLatch(false), (any) => ({ places: new Map(), any }))
+
+/** The session was taken. */
+export const hold = (place: Place, holding: Holding): void => {
+  place.holding = holding
+}
 
 /** Its owner is on its way out: whoever comes from here on waits until it has closed. */
 export const leave = (place: Place): void => {
   place.phase = "closing"
 }
 
-const claim = (registry: Registry, id: SessionId): Effect.Effect<Either.Either<Place, Place>> =>
+const claim = ({ any, places }: Registry, id: SessionId): Effect.Effect<Either.Either<Place, Place>> =>
   Effect.map(Clock.currentTimeMillis, (since) => {
-    const other = registry.get(id)
+    const other = places.get(id)
     if (other !== undefined) return Either.left(other)
     const mine: Place = { since, closed: Deferred.unsafeMake(FiberId.none), phase: "open" }
-    registry.set(id, mine)
+    places.set(id, mine)
+    any.unsafeOpen()
     return Either.right(mine)
   })
 
-const free = (registry: Registry, id: SessionId, mine: Place) =>
+const free = ({ any, places }: Registry, id: SessionId, mine: Place) =>
   Effect.sync(() => {
-    registry.delete(id)
+    places.delete(id)
+    if (places.size === 0) any.unsafeClose()
     Deferred.unsafeDone(mine.closed, Effect.void)
   })
 

@@ -78,8 +78,8 @@ const make = Effect.gen(function* () {
   }
   const clock = yield* Effect.clock
   const writer = yield* Writer.make(journal.append)
-  const registry = Registry.make()
-  const leases = yield* Leases.make((until) => journal.renew(self.token, until))
+  const registry = yield* Registry.make
+  yield* Leases.renewing(journal, self.token, registry)
 
   const acquire = Effect.fn("Sessions.acquire")(
     function* (id: SessionId, options: AcquireOptions) {
@@ -94,7 +94,7 @@ const make = Effect.gen(function* () {
       const read = (from: number, limit: number) => journal.read(id, { from, limit })
       const leave = () => Registry.leave(place)
       const { end, session } = Session.make(taken, { writer, clock, read, leave })
-      yield* Leases.hold(leases, { id, epoch: taken.epoch, unsafeLose: session.unsafeBreak })
+      Registry.hold(place, { epoch: taken.epoch, unsafeLose: session.unsafeBreak })
       yield* Effect.addFinalizer(() =>
         Effect.suspend(() => {
           leave()

@@ -8,7 +8,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
-import type { SessionFenced, SessionOwned } from "../../src/domain/Errors.ts"
+import { JournalFull, type SessionFenced, type SessionOwned } from "../../src/domain/Errors.ts"
 import { MessageId, SessionId } from "../../src/domain/Ids.ts"
 import * as Inbox from "../../src/domain/Inbox.ts"
 import { text } from "../../src/domain/Message.ts"
@@ -244,6 +244,39 @@ describe("ownership", () => {
       yield* refusal(yield* sessionsOf(late))
       assert.strictEqual((yield* shared.find(id)).epoch, 1)
     }).pipe(Effect.provide(NodeFileSystem.layer))
+  )
+
+  it.scoped(
+    "law 9: what could not be given back is given back by the next beat, and nobody is shut out meanwhile",
+    () =>
+      Effect.gen(function* () {
+        const shared = yield* journal
+        let full = true
+        const failure = Effect.fail(new JournalFull({ file: "memory", cause: new Error("no space") }))
+        const sessions = yield* sessionsOf({
+          ...shared,
+          release: (id, epoch) => (full ? failure : shared.release(id, epoch))
+        })
+        const left = Effect.scoped(
+          Effect.gen(function* () {
+            const session = yield* sessions.acquire(id, options)
+            yield* session.append(() => [said(`a${session.unsafeHead()}`)])
+          })
+        )
+        yield* left
+        const other = yield* sessions.acquire(SessionId.make("other"), options)
+        assert.isTrue(Option.isSome((yield* shared.find(id)).owner))
+        full = false
+        yield* TestClock.adjust("5 seconds")
+        assert.isTrue(Option.isNone((yield* shared.find(id)).owner))
+        assert.isTrue(Option.isSome((yield* shared.find(other.id)).owner))
+        full = true
+        yield* left
+        // this process knows that nobody here owns it
+        yield* sessions.acquire(id, options)
+        yield* TestClock.adjust("5 seconds")
+        assert.isTrue(Option.isSome((yield* shared.find(id)).owner))
+      })
   )
 
   it.scoped("J11: an id that may be created is not that of a session of another folder", () =>
