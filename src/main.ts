@@ -44,17 +44,25 @@ const prompt = (place: Place) =>
 const model = (choice: Models.Choice) =>
   Layer.merge(Models.layer(choice), Models.fallbackLayer).pipe(Layer.provide(FetchHttpClient.layer))
 
-const agents = (place: Place, choice: Models.Choice) =>
-  Agents.layer.pipe(
-    Layer.provide([model(choice), prompt(place), tools(place)]),
-    Layer.provide(Layer.provide(Sessions.layer, [Repair.layer, ProcessReaper.layer])),
+const sessions = (place: Place) =>
+  Sessions.layer.pipe(
+    Layer.provide([Repair.layerSalvage, ProcessReaper.layer]),
     Layer.provide(Settings.layer),
     Layer.provideMerge(Journal.layerSqlite({ filename: place.db })),
     Layer.provide(host)
   )
 
+const agents = (place: Place, choice: Models.Choice) =>
+  Agents.layer.pipe(
+    Layer.provide([model(choice), prompt(place), tools(place)]),
+    Layer.provide(Settings.layer),
+    Layer.provideMerge(sessions(place)),
+    Layer.provide(host)
+  )
+
 const composition = Layer.succeed(Composition, {
   reading: (place) => Journal.layerSqliteReadonly({ filename: place.db }),
+  sessions,
   agents
 })
 

@@ -67,7 +67,10 @@ export interface Agent {
   readonly remove: (id: MessageId) => Effect.Effect<boolean, SessionBroken>
   /** The messages that wait, in the order in which turns take them. */
   readonly pending: Effect.Effect<ReadonlyArray<UserMessage>>
-  /** Runs prompts that wait, if the agent is idle. False if there is nothing to run. */
+  /**
+   * Goes on, if the agent is idle: runs what waits, else asks the model to continue a last turn that was cut off (cancelled,
+   * failed, interrupted, out of tokens). False, and nothing is written, if there is nothing to go on with.
+   */
   readonly resume: Effect.Effect<boolean, SessionBroken | AgentDisposed>
   /**
    * Cancels the running turn and drops what was sent and waits, unless `keepInbox`. Returns once the turn's end is
@@ -212,7 +215,7 @@ export const make = Effect.fnUntraced(function* (loop: Loop): Effect.fn.Return<M
       return dropped.length > 0
     }),
     pending: Effect.sync(() => Inbox.pending(Machine.inbox(machine))),
-    resume: Effect.suspend(() => Machine.resume(machine)),
+    resume: Effect.flatMap(makeMessageId, (id) => Machine.resume(machine, id)),
     cancel: canceller(machine),
     idle: Effect.withSpan(idle(machine), "Agent.idle"),
     status: Effect.sync(() => Machine.status(machine)),

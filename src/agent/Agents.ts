@@ -7,7 +7,6 @@ import * as Layer from "effect/Layer"
 import type { Scope } from "effect/Scope"
 import type { SessionId } from "../domain/Ids.ts"
 import type { ModelConfig } from "../domain/Request.ts"
-import * as Transcript from "../domain/Transcript.ts"
 import { asOne } from "../internal/AsOne.ts"
 import { ChatModel } from "../model/ChatModel.ts"
 import { type AcquireError, type AcquireOptions, Sessions } from "../session/Sessions.ts"
@@ -15,6 +14,7 @@ import { Settings } from "../settings/Settings.ts"
 import { Pipeline } from "../tool/Pipeline.ts"
 import { Tools } from "../tool/Tools.ts"
 import * as Agent from "./Agent.ts"
+import { Guard } from "./Guard.ts"
 import { Hooks } from "./Hooks.ts"
 import { SystemPrompt } from "./SystemPrompt.ts"
 
@@ -43,6 +43,7 @@ const given = <E, R>(open: Effect.Effect<Agent.Made, E, R>) =>
 
 const make = Effect.gen(function* () {
   const sessions = yield* Sessions
+  const guard = yield* Guard
   const services = {
     model: yield* ChatModel,
     tools: yield* Tools,
@@ -54,13 +55,12 @@ const make = Effect.gen(function* () {
   return {
     open: Effect.fn("Agents.open")(function* (id: SessionId, options: OpenOptions) {
       const session = yield* sessions.acquire(id, options)
-      const guard = { memory: Transcript.guardMemory(session.unsafeState().transcript) }
-      return yield* Agent.make({ ...services, session, config: options.config, guard })
+      return yield* Agent.make({ ...services, session, config: options.config, guard: guard.make(session) })
     }, given)
   }
 })
 
-/** Agents over the services of the composition; hooks and system prompt are the defaults unless a layer is provided to it. */
+/** Agents over the services of the composition; hooks, guard and system prompt are the defaults unless a layer is provided to it. */
 export const layer: Layer.Layer<Agents, never, Sessions | ChatModel | Tools | Pipeline | Settings> = Layer.effect(
   Agents,
   make

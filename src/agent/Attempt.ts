@@ -7,10 +7,10 @@
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
-import * as List from "effect/List"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as Answer from "../domain/Answer.ts"
+import { attemptOf } from "../domain/Brackets.ts"
 import * as Chunks from "../domain/Chunk.ts"
 import type { SessionBroken } from "../domain/Errors.ts"
 import { type SessionEvent, sources } from "../domain/Event.ts"
@@ -124,43 +124,36 @@ export const receive = (
     })
   )
 
-const cited = (state: SessionState, more: number): ReadonlyArray<number> => {
-  const stored = state.brackets.open?.step?.attempt ?? List.empty()
-  const seqs = List.toArray(List.map(stored, (event) => event.seq)).reverse()
-  return [...seqs, ...Array.from({ length: more }, (_, index) => state.head + index)]
-}
-
-const withRun = (attempt: Attempt, answer: (runs: number) => SessionEvent): ReadonlyArray<SessionEvent> => {
+/** The pending run, and what is made of all chunks of the attempt: it cites these seqs. */
+const withRun = (
+  attempt: Attempt,
+  state: SessionState,
+  answer: (cited: ReadonlyArray<number>) => ReadonlyArray<SessionEvent>
+): ReadonlyArray<SessionEvent> => {
   const runs = received(attempt, Chunks.endRuns(attempt.runs))
-  return [...runs, answer(runs.length)]
+  const stored = attemptOf(state.brackets).map((event) => event.seq)
+  return [...runs, ...answer([...stored, ...runs.map((_, index) => state.head + index)])]
 }
-
-const usage = (attempt: Attempt) => (attempt.assembly.usage === undefined ? {} : { usage: attempt.assembly.usage })
 
 /** The pending run and the whole answer, which cites its own attempt's chunks. */
 export const answered = (attempt: Attempt, state: SessionState): ReadonlyArray<SessionEvent> =>
-  withRun(attempt, (runs) => ({
-    type: "assistant/message",
-    data: {
-      turn: attempt.place.turn,
-      step: attempt.place.step,
-      message: Answer.message(attempt.assembly, attempt.place),
-      ...usage(attempt),
-      finish: attempt.assembly.finish ?? "stop"
-    },
-    sourceEventSeqs: sources(cited(state, runs))
-  }))
+  withRun(attempt, state, (cited) => [
+    {
+      type: "assistant/message",
+      data: {
+        turn: attempt.place.turn,
+        step: attempt.place.step,
+        message: Answer.message(attempt.assembly, attempt.place),
+        ...Answer.usageOf(attempt.assembly),
+        finish: attempt.assembly.finish ?? "stop"
+      },
+      sourceEventSeqs: sources(cited)
+    }
+  ])
 
 /** The pending run and, if anything readable came, the answer so far, marked as interrupted. */
-export const interrupted = (attempt: Attempt, state: SessionState): ReadonlyArray<SessionEvent> => {
-  const message = Answer.partialMessage(attempt.assembly, attempt.place)
-  if (message === undefined) return received(attempt, Chunks.endRuns(attempt.runs))
-  return withRun(attempt, (runs) => ({
-    type: "assistant/message",
-    data: { turn: attempt.place.turn, step: attempt.place.step, message, interrupted: true, ...usage(attempt) },
-    sourceEventSeqs: sources(cited(state, runs))
-  }))
-}
+export const interrupted = (attempt: Attempt, state: SessionState): ReadonlyArray<SessionEvent> =>
+  withRun(attempt, state, (cited) => Answer.interrupted(attempt.assembly, attempt.place, cited))
 
 /** The pending run alone: what a failed attempt leaves (D14). */
 export const failed = (attempt: Attempt): ReadonlyArray<SessionEvent> => received(attempt, Chunks.endRuns(attempt.runs))

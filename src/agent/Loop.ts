@@ -2,12 +2,13 @@
  * What the loop of one agent runs on: the session, and the services that a composition chose.
  */
 import type * as Context from "effect/Context"
-import type { GuardMemory, ModelConfig } from "../domain/Request.ts"
+import type { ModelConfig } from "../domain/Request.ts"
 import type { ChatModel } from "../model/ChatModel.ts"
 import type { Session } from "../session/Session.ts"
 import type { Settings } from "../settings/Settings.ts"
 import type { Pipeline } from "../tool/Pipeline.ts"
 import type { Tools } from "../tool/Tools.ts"
+import type { Check } from "./Guard.ts"
 import type { HookPoints } from "./Hooks.ts"
 import type { PromptSections } from "./SystemPrompt.ts"
 
@@ -21,6 +22,6 @@ export interface Loop {
   readonly settings: Context.Tag.Service<Settings>
   readonly hooks: HookPoints
   readonly prompt: PromptSections
-  /** What the guard hashed for the last request; the step writes it. */
-  readonly guard: { memory: GuardMemory }
+  /** What each request must pass, right before it is sent. */
+  readonly guard: Check
 }

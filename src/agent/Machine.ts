@@ -19,9 +19,10 @@ import { AgentDisposed, InvalidMessage, type SessionBroken } from "../domain/Err
 import type { InboxTarget, SessionEvent } from "../domain/Event.ts"
 import { isReserved, type MessageId } from "../domain/Ids.ts"
 import * as Inbox from "../domain/Inbox.ts"
-import type { InputSource, UserMessage } from "../domain/Message.ts"
+import { type InputSource, text, type UserMessage } from "../domain/Message.ts"
 import type { Status } from "../domain/Notice.ts"
-import type { CancelCause, TurnEnding } from "../domain/TurnEnding.ts"
+import type { SessionState } from "../domain/SessionState.ts"
+import { type CancelCause, isCutOff, type TurnEnding } from "../domain/TurnEnding.ts"
 import type { Session } from "../session/Session.ts"
 import * as LiveTurn from "./LiveTurn.ts"
 
@@ -149,13 +150,28 @@ export const admit = (machine: Machine, kind: Kind, message: UserMessage): Eithe
   return Either.map(session.unsafeAppend(events), () => undefined)
 }
 
-/** Starts a turn for what waits, if the agent is idle. False if there is nothing to run. */
-export const resume = (machine: Machine): Either.Either<boolean, SessionBroken | AgentDisposed> => {
+/** How the last turn ended that did anything; in a fork without such a turn of its own, how its parent's last one did. */
+const lastEnding = ({ consumed, seedLength, summary }: SessionState): TurnEnding["kind"] | undefined =>
+  consumed.end?.data.reason.kind ?? (seedLength > 0 ? summary.ending : undefined)
+
+/** What the model is told that is asked to go on after a turn that was cut off. */
+export const resumeText =
+  "Your last turn was cut off before it was complete. Go on from what this conversation shows: what has its result is done. Check the state of things before you repeat anything whose outcome is not told."
+
+/**
+ * Starts a turn, if the agent is idle: for what waits, else for this id, by which the model is asked to go on where the
+ * last turn was cut off. False, and nothing is written, if there is nothing to run.
+ */
+export const resume = (machine: Machine, id: MessageId): Either.Either<boolean, SessionBroken | AgentDisposed> => {
   const { phase, session } = machine
   if (phase._tag === "Broken") return Either.left(phase.error)
   if (isLeaving(phase)) return Either.left(new AgentDisposed({ sessionId: session.id }))
-  if (phase._tag === "Running" || !Inbox.wakes(inbox(machine))) return Either.right(false)
-  return Either.map(wake(machine, []), () => true)
+  if (phase._tag === "Running") return Either.right(false)
+  const waits = Inbox.wakes(inbox(machine))
+  const ending = lastEnding(session.unsafeState())
+  if (!waits && (ending === undefined || !isCutOff(ending))) return Either.right(false)
+  const asking: UserMessage = { id, role: "user", source: { kind: "resume" }, content: [text(resumeText)] }
+  return Either.map(wake(machine, waits ? [] : [Inbox.inserted(inbox(machine), "next-turn", [asking])]), () => true)
 }
 
 /** Drops those of these messages that wait. In a broken session none is: what waits is what is stored. */

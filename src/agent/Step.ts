@@ -2,7 +2,8 @@
  * A step: one model request and the tool calls of its answer.
  *
  * - Entering is one atomic append: the claim, `step/start` and the input (R8).
- * - The request is derived from the log, guarded, and sent only once everything before it is durable (law 1, R3).
+ * - The request is derived from the log, and sent only once everything before it is durable and the guard has let it pass
+ *   (law 1, R3).
  * - Whatever interrupts or fails a step leaves it open: the turn closes it.
  */
 import * as Duration from "effect/Duration"
@@ -26,6 +27,7 @@ import * as Retry from "../model/Retry.ts"
 import type * as Session from "../session/Session.ts"
 import * as Scheduler from "../tool/Scheduler.ts"
 import * as Attempt from "./Attempt.ts"
+import type { RequestRefused } from "./Guard.ts"
 import { HookFailed, type Place } from "./Hooks.ts"
 import * as LiveTurn from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
@@ -39,7 +41,7 @@ export class NoRoute extends Schema.TaggedError<NoRoute>()("NoRoute", { missing:
 }
 
 /** Why a step did not come to its end. */
-export type StepError = ChatError | HookFailed | NoRoute | PromptConflict | SessionBroken
+export type StepError = ChatError | HookFailed | NoRoute | PromptConflict | RequestRefused | SessionBroken
 
 /** How a step went: whether its answer called tools, whether one of them asked to conclude the turn. */
 export interface StepResult {
@@ -130,14 +132,22 @@ export const enter = (
   })
 }
 
-/** The config to start from: what this agent's last request had, else its options, else what the restored log had (P07). */
-const baseConfig = (loop: Loop): Partial<Request.ModelConfig> => {
-  const header = loop.session.unsafeState().header
-  const own = header !== undefined && header.seq >= loop.session.loadedHead ? header.data.config : undefined
-  return own ?? loop.config ?? header?.data.config ?? {}
+/**
+ * The config to start from: what this agent's last request had, else its options (P07). What these leave open of a restored
+ * session is as its log has it, as long as they name no other provider or model (H09).
+ */
+const baseConfig = ({ config: options = {}, session }: Loop): Partial<Request.ModelConfig> => {
+  const config = Request.fieldsSet(options)
+  const header = session.unsafeState().header
+  if (header === undefined) return config
+  const logged = header.data.config
+  if (header.seq >= session.loadedHead) return logged
+  const isRouteKept = (["provider", "model"] as const).every((key) => (config[key] ?? logged[key]) === logged[key])
+  return isRouteKept ? { ...logged, ...config } : config
 }
 
-const route = (config: Partial<Request.ModelConfig>): Effect.Effect<Request.ModelConfig, NoRoute> => {
+const route = (wanted: Partial<Request.ModelConfig>): Effect.Effect<Request.ModelConfig, NoRoute> => {
+  const config = Request.fieldsSet(wanted)
   const { model, provider } = config
   if (provider === undefined || provider === "") return Effect.fail(new NoRoute({ missing: "provider" }))
   if (model === undefined || model === "") return Effect.fail(new NoRoute({ missing: "model" }))
@@ -161,16 +171,11 @@ const headerEvents = (
   return canonical(last) === canonical(next) ? [] : due("change")
 }
 
-/** The request that the log derives, checked against the log's own digest. */
-const prepare = Effect.fnUntraced(function* (loop: Loop) {
-  const state = loop.session.unsafeState()
-  const request = SessionState.deriveRequest(state)
+/** The request that the log derives, frozen with all that it holds (H04). */
+const derive = Effect.fnUntraced(function* ({ session }: Loop) {
+  const request = SessionState.deriveRequest(session.unsafeState())
   if (request === undefined) return yield* Effect.dieMessage("a request was made before its header")
-  const guarded = Request.guardDigest(loop.guard.memory, request.messages)
-  if (guarded.digest !== SessionState.requestDigest(state))
-    return yield* Effect.dieMessage(`session ${loop.session.id}: the request is not what the log derives`)
-  loop.guard.memory = guarded.memory
-  // closed steps are frozen already: what is not is the input of this one (H04)
+  // closed steps are frozen already: what is not is the input of this one
   for (const message of request.messages) if (!Object.isFrozen(message)) deepFreeze(message)
   Object.freeze(request.messages)
   return Object.freeze(request)
@@ -183,7 +188,10 @@ const decide = (loop: Loop, place: Place, error: ChatError, attempt: number) =>
     return again ? Retry.delayBefore(attempt) : Option.none()
   })
 
-/** Asks the model until it answers or gives up, each time once all before it is durable (R3). The answer is in the log on return. */
+/**
+ * Asks the model until it answers or gives up, each time once all before it is durable (R3) and the guard let it pass. The
+ * answer is in the log on return.
+ */
 const ask = Effect.fnUntraced(function* (
   loop: Loop,
   live: LiveTurn.LiveTurn,
@@ -195,6 +203,7 @@ const ask = Effect.fnUntraced(function* (
   for (let tries = 1; ; tries++) {
     const attempt = Attempt.make({ turn, step, provider, model })
     yield* loop.session.barrier
+    yield* loop.guard(request)
     live.attempt = attempt
     const failure = yield* Attempt.receive(loop.session, attempt, loop.model.stream(request)).pipe(
       Effect.ensuring(Effect.suspend(() => Effect.annotateCurrentSpan({ ...attempt.assembly.usage }))),
@@ -239,7 +248,7 @@ export const run = Effect.fnUntraced(function* (
   const config = yield* Effect.flatMap(loop.hooks.request(place, baseConfig(loop)), route)
   const header: Header = { config, system, tools: loop.tools.specs }
   yield* session.append((state) => headerEvents(state, session.loadedHead, header))
-  const request = yield* prepare(loop)
+  const request = yield* derive(loop)
   yield* ask(loop, live, place, request)
   const answer = session.unsafeState().brackets.open?.step?.answer
   const toolsRan = answer !== undefined && toolCalls(answer).length > 0

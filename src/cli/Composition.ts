@@ -6,6 +6,7 @@ import type * as Layer from "effect/Layer"
 import type { Agents } from "../agent/Agents.ts"
 import type { JournalError } from "../domain/Errors.ts"
 import type { Journal } from "../journal/Journal.ts"
+import type { Sessions } from "../session/Sessions.ts"
 import type { WorkspaceNotFound } from "../tool/Workspace.ts"
 import type { Choice } from "./Models.ts"
 import type { Place } from "./Place.ts"
@@ -15,6 +16,8 @@ export class Composition extends Context.Tag("daybook/cli/Composition")<
   {
     /** The journal of a place for reading: nothing is created, nobody's session is taken. */
     readonly reading: (place: Place) => Layer.Layer<Journal, JournalError>
+    /** Sessions that can be taken and closed in the journal of a place, and that journal: no model, no tools. */
+    readonly sessions: (place: Place) => Layer.Layer<Sessions | Journal, JournalError>
     /** Agents that write to the journal of a place and ask who was chosen, and that journal. */
     readonly agents: (place: Place, models: Choice) => Layer.Layer<Agents | Journal, JournalError | WorkspaceNotFound>
   }

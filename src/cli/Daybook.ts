@@ -6,8 +6,12 @@ import * as Command from "@effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Argv from "./Argv.ts"
 import * as Events from "./Events.ts"
+import * as Export from "./Export.ts"
 import { logCause, supervised, UsageError } from "./Failure.ts"
+import * as Fork from "./Fork.ts"
 import * as Help from "./Help.ts"
+import * as Import from "./Import.ts"
+import * as Repair from "./Repair.ts"
 import * as Request from "./Request.ts"
 import { name, root, version } from "./Root.ts"
 import * as Run from "./Run.ts"
@@ -25,7 +29,11 @@ export const command = root.pipe(
     Show.command,
     Sessions.command,
     Request.command,
-    Verify.command
+    Verify.command,
+    Repair.command,
+    Fork.command,
+    Export.command,
+    Import.command
   ]),
   Command.transformHandler(Effect.tapErrorCause(logCause))
 )

@@ -12,6 +12,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { JournalUnsupported, SessionElsewhere, SessionOwned } from "../domain/Errors.ts"
+import { NoBoundary } from "../session/Fork.ts"
 import { withoutStyle } from "./Help.ts"
 import { flattened } from "./Line.ts"
 import { Shutdown, untilOverdue } from "./Shutdown.ts"
@@ -74,7 +75,8 @@ const explainFailure = (failure: unknown): Explained => {
   if (ValidationError.isValidationError(failure)) return { line: `${sentence(plain(failure.error))} ${more}`, code: 2 }
   if (failure instanceof OutputClosed) return explainClosed(failure)
   const line = messageOf(failure)
-  if (failure instanceof UsageError || failure instanceof SessionElsewhere) return { line, code: 2 }
+  if (failure instanceof UsageError || failure instanceof SessionElsewhere || failure instanceof NoBoundary)
+    return { line, code: 2 }
   if (failure instanceof SessionOwned) return { line, code: 4 }
   // the file that was named is none of ours: a slip of the command line like a folder that does not exist
   if (failure instanceof JournalUnsupported && failure.direction === "foreign") return { line, code: 2 }

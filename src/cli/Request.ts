@@ -3,7 +3,7 @@
  *
  * - It is a fold of the events before that place, and of nothing else: no ownership, no writing, also while the session runs.
  * - Where a step was about to ask its model, it is the request as it was sent; anywhere else in a turn, the one that would
- *   follow a repair of the log as it stood there.
+ *   follow this program's repair of the log as it stood there.
  */
 import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
@@ -83,7 +83,7 @@ const print = Effect.fnUntraced(function* (wanted: { readonly id: SessionId; rea
   const state = yield* stateAt(journal, record, at)
   const [next] = yield* journal.read(wanted.id, { from: at, limit: 1 })
   const { after } = yield* Effect.orDieWith(
-    Repair.closed(state), // what folds can be closed
+    Repair.closed(state, Repair.salvage(state)), // what folds can be closed
     (detail) => new Error(`repair does not fit: ${detail}`)
   )
   const request = SessionState.deriveRequest(after)

@@ -19,12 +19,16 @@ const description = HelpDoc.blocks([
     "the session goes on from there."
   ),
   lines(
-    "  run PROMPT   runs one prompt, until there is nothing left to do",
+    "  run PROMPT   runs one prompt, until there is nothing left to do; --continue goes on without one",
     "  sessions     lists the sessions",
     "  show ID      prints a session as a person reads it",
     "  events ID    prints the log of a session, one event a line",
     "  request ID   prints the request that the log of a session derives",
-    "  verify [ID]  checks every law that the log of a session can show"
+    "  verify [ID]  checks every law that the log of a session can show",
+    "  repair ID    closes the log of a session whose owner died",
+    "  fork ID      makes a child of a session, which goes on by itself",
+    "  export ID    writes a session as JSONL",
+    "  import FILE  stores a session that was exported"
   ),
   lines(
     "Examples:",

@@ -1,5 +1,5 @@
 /**
- * `daybook run`: one prompt, until the agent is idle.
+ * `daybook run`: one prompt, or what a session was about to do, until the agent is idle.
  *
  * - Nothing is created before the command line was found good and the prompt was read.
  * - A prompt is sent or it is not: no signal comes between. Once it is sent, a signal cancels the turn, keeps what is
@@ -18,11 +18,12 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { Agent } from "../agent/Agent.ts"
 import { Agents } from "../agent/Agents.ts"
-import { makeMessageId, makeSessionId, type SessionId } from "../domain/Ids.ts"
+import type { SendError } from "../agent/Machine.ts"
+import { makeSessionId, type SessionId } from "../domain/Ids.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as OfflineGrammar from "../model/OfflineGrammar.ts"
 import { Composition } from "./Composition.ts"
-import { supervised } from "./Failure.ts"
+import { supervised, UsageError } from "./Failure.ts"
 import { count } from "./Line.ts"
 import * as Models from "./Models.ts"
 import * as Pages from "./Pages.ts"
@@ -37,7 +38,15 @@ import * as Verdict from "./Verdict.ts"
 
 const config = {
   ...Place.options,
-  session: Options.optional(SessionArg.option),
+  session: SessionArg.option({
+    name: "session",
+    description: "The session to go on with; it is created if there is none. Without it, a new session."
+  }).pipe(Options.optional),
+  continue: Options.boolean("continue").pipe(
+    Options.withDescription(
+      "Go on with the session without a prompt: run what waits, else ask the model to continue a turn that was cut off."
+    )
+  ),
   ...Models.options,
   yes: Options.boolean("yes").pipe(
     Options.withDescription("Allow every call without asking. In this version every call is allowed anyway.")
@@ -48,12 +57,20 @@ const config = {
     )
   ),
   prompt: Args.text({ name: "PROMPT" }).pipe(
-    Args.withDescription("What to do, in quotes. - reads it from standard input, up to 4 MiB.")
+    Args.withDescription("What to do, in quotes. - reads it from standard input, up to 4 MiB."),
+    Args.optional
   )
 }
 
 const description = HelpDoc.blocks([
   HelpDoc.p("Sends one prompt, and works until there is nothing left to do. Prompts that waited run first."),
+  HelpDoc.p(
+    [
+      "With --session ID --continue there is no prompt. Prompts that wait are run; where none waits, and the last",
+      "turn was interrupted, cancelled, failed or cut at its token limit, the model is asked once to go on from",
+      "what the log says. Else there is nothing to continue: that is said, and the exit code is 0."
+    ].join("\n")
+  ),
   HelpDoc.p(
     [
       "The answer goes to standard output, tools and states to standard error. With --json, standard output",
@@ -69,6 +86,7 @@ const description = HelpDoc.blocks([
       '  daybook run --yes "Run the tests in a, b and c, then write report.md"',
       '  daybook run --session monday --workspace ~/project "Show package.json"',
       '  daybook run --session monday --model openai/NAME "What does it depend on?"',
+      "  daybook run --session monday --continue",
       "  echo 'Say hello' | daybook run -"
     ].join("\n")
   ),
@@ -97,15 +115,15 @@ export const command = Command.make("run", config, (own) =>
     const place = yield* Place.resolve(own, yield* root)
     yield* Place.check(place, "write")
     const models = yield* Models.resolve({ ...own, isNew: Option.isNone(own.session) })
-    const prompt = yield* Prompt.read(own.prompt)
-    if (prompt.replaced) yield* say(Prompt.replacedLine)
-    yield* Place.prepare(place)
+    const prompt = yield* promptOf(own)
+    // a session that goes on is there: nothing is created for it
+    yield* Option.isSome(prompt) ? Place.prepare(place) : Place.mustExist(place)
     const composition = yield* Composition
     const errand: Errand = {
       place,
       route: models.route,
       session: own.session,
-      text: prompt.text,
+      prompt,
       output: own.json ? "events" : "answer"
     }
     yield* Effect.provide(run(errand), composition.agents(place, models))
@@ -114,19 +132,38 @@ export const command = Command.make("run", config, (own) =>
 
 // internal
 
-/** A prompt, and everything about it that the command line says. */
+/** What is to be sent; none with `--continue`. */
+const promptOf = Effect.fnUntraced(function* (own: {
+  readonly continue: boolean
+  readonly session: Option.Option<SessionId>
+  readonly prompt: Option.Option<string>
+}) {
+  const refuse = (why: string) =>
+    new UsageError({ message: `${why} See daybook run --help. Nothing was sent, and nothing was changed.` })
+  if (own.continue && Option.isSome(own.prompt))
+    return yield* refuse("--continue goes on without a PROMPT: leave one of them out.")
+  if (own.continue && Option.isNone(own.session)) return yield* refuse("--continue needs --session ID.")
+  if (own.continue) return Option.none<string>()
+  if (Option.isNone(own.prompt)) return yield* refuse("run needs PROMPT, or --session ID and --continue.")
+  const { replaced, text } = yield* Prompt.read(own.prompt.value)
+  if (replaced) yield* say(Prompt.replacedLine)
+  return Option.some(text)
+})
+
+/** What is to be done, and everything about it that the command line says. */
 interface Errand {
   readonly place: Place.Place
   /** Who is to be asked, if the command line says so. */
   readonly route: Option.Option<Models.Route>
   readonly session: Option.Option<SessionId>
-  readonly text: string
+  /** None where the session goes on by itself. */
+  readonly prompt: Option.Option<string>
   readonly output: Screen.Output
 }
 
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
-/** Runs the prompt, says what there is to say of how it went, and chooses the exit code. */
+/** Runs the errand, says what there is to say of how it went, and chooses the exit code. */
 const run = (errand: Errand) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
@@ -158,11 +195,13 @@ interface Conversation {
   readonly restore: Restore
 }
 
-/** Opens the session, sends the prompt and waits. */
+/** Opens the session, sends the prompt or resumes, and waits. */
 const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, watcher }: Conversation) {
   const agents = yield* Agents
   const journal = yield* Journal
   const moved = yield* movedFrom(id, errand.place)
+  // fails where there is none to go on with
+  if (Option.isNone(errand.prompt)) yield* journal.find(id)
   const agent = yield* restore(
     agents.open(id, {
       cwd: errand.place.workspace,
@@ -182,20 +221,30 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, wat
     yield* tell(
       `session ${id} was begun in ${moved.value}, which is gone; its tools work in ${errand.place.workspace} now`
     )
-  const parked = (yield* agent.pending).filter((message) => message.source.kind === "prompt").length
+  const parked = (yield* agent.pending).filter(
+    ({ source }) => source.kind === "prompt" || source.kind === "resume"
+  ).length
+  const when = Option.isSome(errand.prompt) ? "first" : "now"
   if (parked > 0)
-    yield* tell(`session ${id}: ${count(parked, "prompt")} waited, and ${parked === 1 ? "runs" : "run"} first`)
+    yield* tell(`session ${id}: ${count(parked, "prompt")} waited, and ${parked === 1 ? "runs" : "run"} ${when}`)
 
-  const own = yield* makeMessageId
   // the last moment for a signal that is to send nothing
   yield* restore(Effect.yieldNow())
-  yield* agent.followup({ id: own, text: errand.text })
+  const sought = yield* begin(agent, errand.prompt)
+  if (Option.isNone(sought)) return { _tag: "Nothing" } satisfies Verdict.Verdict
   // `idle` fails on the fibers of a turn alone: here, only a signal ends it early
   const idle = yield* Effect.exit(restore(agent.idle))
   if (Exit.isFailure(idle)) yield* agent.cancel("user", { keepInbox: true })
-  const search = yield* Stream.runFold(Pages.events(journal, id, { from: head }), Verdict.search(own), Verdict.advance)
-  return search.verdict
+  const events = Pages.events(journal, id, { from: head })
+  return (yield* Stream.runFold(events, sought.value, Verdict.advance)).verdict
 })
+
+/** Sends the prompt, or has the session go on: how it goes is to be sought so; none where there is nothing to go on with. */
+const begin = (agent: Agent, prompt: Option.Option<string>): Effect.Effect<Option.Option<Verdict.Search>, SendError> =>
+  Option.match(prompt, {
+    onSome: (text) => Effect.map(agent.followup(text), (id) => Option.some(Verdict.search(id))),
+    onNone: () => Effect.map(agent.resume, (goesOn) => (goesOn ? Option.some(Verdict.search()) : Option.none()))
+  })
 
 /** The folder of a stored session, where that is gone and another one takes its place. */
 const movedFrom = Effect.fnUntraced(function* (id: SessionId, { workspace }: Place.Place) {

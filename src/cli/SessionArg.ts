@@ -1,5 +1,5 @@
 /**
- * Session ids on the command line: an argument of the reading commands, an option of `run`.
+ * Session ids on the command line: an argument of most commands, an option of `run` and of `fork`.
  */
 import * as Args from "@effect/cli/Args"
 import * as HelpDoc from "@effect/cli/HelpDoc"
@@ -18,15 +18,22 @@ const decode = (text: string): Effect.Effect<SessionId, HelpDoc.HelpDoc> =>
     )
   )
 
-/** The session to read. */
+/** The session that is meant. */
 export const argument: Args.Args<SessionId> = Args.text({ name: "ID" }).pipe(
   Args.withDescription("The session, as `daybook sessions` lists it."),
   Args.mapEffect(decode)
 )
 
-/** The session to go on with. */
-export const option: Options.Options<SessionId> = Argv.text("session").pipe(
-  Options.withPseudoName("ID"),
-  Options.withDescription("The session to go on with; it is created if there is none. Without it, a new session."),
-  Options.mapEffect((text) => Effect.mapError(decode(text), ValidationError.invalidValue))
-)
+/** An option whose value is a session id. */
+export const option = ({
+  description,
+  name
+}: {
+  readonly name: string
+  readonly description: string
+}): Options.Options<SessionId> =>
+  Argv.text(name).pipe(
+    Options.withPseudoName("ID"),
+    Options.withDescription(description),
+    Options.mapEffect((text) => Effect.mapError(decode(text), ValidationError.invalidValue))
+  )

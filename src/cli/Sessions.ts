@@ -15,7 +15,7 @@ import { Journal, type SessionRecord } from "../journal/Journal.ts"
 import { clip, flattened, pad } from "./Line.ts"
 import * as Pages from "./Pages.ts"
 import * as Place from "./Place.ts"
-import { reading } from "./Reading.ts"
+import { asItStands, reading } from "./Reading.ts"
 import { Stdio, say } from "./Stdio.ts"
 
 const config = {
@@ -27,7 +27,9 @@ const description = HelpDoc.blocks([
   HelpDoc.p(
     [
       "Lists the sessions, the last created first: how many turns, how the last one ended, who owns the",
-      'session, and what it is about. "open" is a turn that runs, or whose owner died.'
+      'session, and what it is about. A last turn that is "running" has a live owner; one that is "interrupted"',
+      "has none any more: `daybook run --session ID --continue` goes on. (2 wait) is what was sent and waits,",
+      "(dropped) says that something sent was dropped unrun since the last turn."
     ].join("\n")
   ),
   HelpDoc.p(["Examples:", "", "  daybook sessions", "  daybook sessions --json --workspace ~/project"].join("\n"))
@@ -38,7 +40,7 @@ export const command = Command.make("sessions", config, (own) => reading(own, pr
   Command.withDescription(description)
 )
 
-/** A session as one JSON object. */
+/** A session as one JSON object. `owner` is the live one. */
 export const json = ({ header, head, owner, summary }: SessionRecord): string =>
   JSON.stringify({
     id: header.id,
@@ -46,16 +48,22 @@ export const json = ({ header, head, owner, summary }: SessionRecord): string =>
     turns: summary.turns,
     ending: summary.ending ?? null,
     open: summary.open,
+    interrupted: summary.open && Option.isNone(owner),
+    waiting: summary.waiting ?? null,
+    dropped: summary.dropped ?? null,
     owner: Option.getOrNull(Option.map(owner, ({ host, pid }) => ({ host, pid }))),
     events: head,
     created: header.created,
     cwd: header.cwd
   })
 
-/** A session as one row, or as three short lines where `columns` are few; 0 columns are as many as it takes. */
+/**
+ * A session as one row, or as three short lines where `columns` are few; 0 columns are as many as it takes. Its owner is the
+ * live one.
+ */
 export const row = (record: SessionRecord, columns: number): string => {
   const { header, summary } = record
-  const title = summary.title === "" ? "-" : flattened(summary.title)
+  const title = [...marksOf(record), summary.title === "" ? "-" : flattened(summary.title)].join(" ")
   const last = lastOf(record)
   const owner = ownerOf(record)
   if (columns !== 0 && columns < narrow)
@@ -76,7 +84,15 @@ const narrow = 72
 const cellsOf = (id: string, turns: string, last: string, owner: string): string =>
   `${pad(id, 16)}  ${pad(turns, 5)}  ${pad(last, 11)}  ${pad(owner, 12)}`
 
-const lastOf = ({ summary }: SessionRecord): string => (summary.open ? "open" : (summary.ending ?? "-"))
+const lastOf = ({ owner, summary }: SessionRecord): string => {
+  if (!summary.open) return summary.ending ?? "-"
+  return Option.isSome(owner) ? "running" : "interrupted"
+}
+
+const marksOf = ({ summary: { dropped, waiting } }: SessionRecord): ReadonlyArray<string> => [
+  ...(waiting === undefined || waiting === 0 ? [] : [`(${waiting} ${waiting === 1 ? "waits" : "wait"})`]),
+  ...(dropped === true ? ["(dropped)"] : [])
+]
 
 const ownerOf = ({ owner }: SessionRecord): string =>
   Option.match(owner, { onNone: () => "-", onSome: ({ host, pid }) => `${pid}@${flattened(host)}` })
@@ -92,8 +108,12 @@ const print = Effect.fnUntraced(function* (asJson: boolean) {
     damaged.push(...unreadable)
     if (records.length === 0) return Effect.succeed(before)
     const first = before === 0 && !asJson ? heading(columns) : ""
-    const rows = records.map((record) => `${render(record)}\n`)
-    return Effect.as(stdio.out(first + rows.join(""), asJson ? "json" : "text"), before + records.length)
+    return Effect.gen(function* () {
+      const standing = yield* Effect.forEach(records, asItStands)
+      const rows = standing.map((record) => `${render(record)}\n`)
+      yield* stdio.out(first + rows.join(""), asJson ? "json" : "text")
+      return before + records.length
+    })
   })
   // the others are listed; each of these is a line of its own, and the last one ends the command
   const last = damaged.pop()

@@ -4,13 +4,12 @@
 import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { SessionId } from "../domain/Ids.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as Pages from "./Pages.ts"
 import * as Place from "./Place.ts"
-import { reading } from "./Reading.ts"
+import { asItStands, reading } from "./Reading.ts"
 import * as SessionArg from "./SessionArg.ts"
 import { Stdio } from "./Stdio.ts"
 import * as TranscriptView from "./TranscriptView.ts"
@@ -48,6 +47,5 @@ const print = Effect.fnUntraced(function* (id: SessionId) {
     }
     return text === "" ? Effect.void : stdio.out(text)
   }).pipe(Effect.tapError(() => stdio.out(TranscriptView.unanswered(last))))
-  const owner = Option.map(record.owner, ({ host, pid }) => `process ${pid} of ${host}`)
-  yield* stdio.out(TranscriptView.footing(last, Option.getOrUndefined(owner)))
+  yield* stdio.out(TranscriptView.footing(last, yield* asItStands(record)))
 })

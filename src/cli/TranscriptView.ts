@@ -6,6 +6,7 @@
  * - Its state is as large as one step and what waits, however long the log is.
  */
 import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import type { StoredEvent, StoredOf } from "../domain/Event.ts"
 import type { CallId } from "../domain/Ids.ts"
 import * as Inbox from "../domain/Inbox.ts"
@@ -105,20 +106,34 @@ export const heading = ({ header, head, summary }: SessionRecord): string => {
 export const unanswered = (last: Reading): string =>
   [...last.calls.values()].map((call) => `  no result yet: ${call.line}\n`).join("")
 
-/** What stands below the transcript: a turn that is open, and what waits. `owner` is whoever is recorded. */
-export const footing = (last: Reading, owner: string | undefined): string => {
+/**
+ * What stands below the transcript: a turn that is open, what waits, what was dropped unrun, and how to go on. The record's
+ * owner is the live one.
+ */
+export const footing = (last: Reading, { header, owner, summary }: SessionRecord): string => {
   const waiting = Inbox.pending(last.inbox)
-  const who = owner === undefined ? "no owner is recorded: it was interrupted" : `it runs in ${owner}, or that died`
+  const who = Option.match(owner, {
+    onNone: () => "its owner died: it was interrupted",
+    onSome: ({ host, pid }) => `it runs in process ${pid} of ${flattened(host)}`
+  })
   const open = last.openTurn === undefined ? "" : `\n-- turn ${last.openTurn} is open; ${who}\n`
-  const calls = unanswered(last)
-  if (waiting.length === 0) return open + calls
   const lines = waiting.map((message) => `  ${speaker(message)}: ${brief(textOf(message), 90)}\n`)
-  return `${open}${calls}\n${count(waiting.length, "message")} waiting:\n${lines.join("")}`
+  const waits = lines.length === 0 ? "" : `\n${count(lines.length, "message")} waiting:\n${lines.join("")}`
+  const dropped = summary.dropped === true ? "\nsomething that was sent was dropped unrun since the last turn\n" : ""
+  const isLeft = Option.isNone(owner) && (last.openTurn !== undefined || Inbox.wakes(last.inbox))
+  const next = isLeft ? `\nto go on: daybook run --session ${header.id} --continue\n` : ""
+  return `${open}${unanswered(last)}${waits}${dropped}${next}`
 }
 
 // internal
 
-const speakers = { prompt: "you", steer: "you, while it worked", inject: "note", context: "note of a tool" } as const
+const speakers = {
+  prompt: "you",
+  steer: "you, while it worked",
+  inject: "note",
+  context: "note of a tool",
+  resume: "daybook"
+} as const
 
 const speaker = (message: UserMessage): string => speakers[message.source.kind]
 

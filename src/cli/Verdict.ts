@@ -1,25 +1,32 @@
 /**
- * How a prompt went: a fold of the stored events that follow it.
+ * How a run went: a fold of the stored events that follow its beginning.
  *
- * - The turn that took the prompt decides, and no other: its ending, and whether one of its calls was denied.
+ * - The turn that took the prompt decides, and no other: its ending, and whether one of its calls was denied. Where none was
+ *   given, the turn that was opened last does.
  * - A prompt that no turn took was dropped, or waits still.
  */
 import * as Option from "effect/Option"
 import type { StoredEvent, StoredOf } from "../domain/Event.ts"
 import type { MessageId, SessionId } from "../domain/Ids.ts"
-import type { TurnEnding } from "../domain/TurnEnding.ts"
+import { isCutOff, type TurnEnding } from "../domain/TurnEnding.ts"
 import { type Signal, signalCodes } from "./Shutdown.ts"
 
-/** What became of a prompt. `Unended`: its turn has no end in the journal. */
+/**
+ * What became of a prompt, or of going on without one. `Unended`: its turn has no end in the journal; `Unopened`: none was
+ * opened; `Nothing`: there was nothing to go on with.
+ */
 export type Verdict =
   | { readonly _tag: "Ended"; readonly turn: number; readonly ending: TurnEnding; readonly denied: boolean }
   | { readonly _tag: "Unended"; readonly turn: number }
   | { readonly _tag: "Waiting" }
   | { readonly _tag: "Dropped" }
+  | { readonly _tag: "Unopened" }
+  | { readonly _tag: "Nothing" }
 
 /** A prompt that is looked for, and what the log has told so far. */
 export interface Search {
-  readonly prompt: MessageId
+  /** None where any turn counts. */
+  readonly prompt: MessageId | undefined
   readonly verdict: Verdict
   /** The turn that is open now. */
   readonly openTurn?: number
@@ -29,15 +36,23 @@ export interface Search {
   readonly denied: boolean
 }
 
-export const search = (prompt: MessageId): Search => ({ prompt, verdict: { _tag: "Waiting" }, denied: false })
+/** Looks for the turn that takes this prompt; without one, for the last that is opened. */
+export const search = (prompt?: MessageId): Search => ({
+  prompt,
+  verdict: { _tag: prompt === undefined ? "Unopened" : "Waiting" },
+  denied: false
+})
 
 /** What is known after one more event. */
 export const advance = (before: Search, event: StoredEvent): Search => {
   switch (event.type) {
     case "agent/inbox/spliced":
       return spliced(before, event.data)
-    case "turn/start":
-      return { ...before, openTurn: event.data.turn }
+    case "turn/start": {
+      const { turn } = event.data
+      if (before.prompt !== undefined) return { ...before, openTurn: turn }
+      return { ...before, openTurn: turn, verdict: { _tag: "Unended", turn }, denied: false }
+    }
     case "tool/result": {
       const own = before.verdict._tag === "Unended" && before.verdict.turn === event.data.turn
       return own && event.data.error?.code === "TOOL_DENIED" ? { ...before, denied: true } : before
@@ -62,6 +77,7 @@ export const exitCode = (
 ): number => {
   const cut = Option.match(signal, { onNone: () => 1, onSome: (received) => signalCodes[received] })
   if (verdict._tag === "Unended") return 1
+  if (verdict._tag === "Nothing") return 0
   if (verdict._tag !== "Ended") return cut
   switch (verdict.ending.kind) {
     case "completed":
@@ -80,20 +96,25 @@ export const exitCode = (
   }
 }
 
-/** What is left to say of a prompt that did not simply come to its end: what is kept, and what to do next. */
+/** What is left to say of a run that did not simply come to its end: what is kept, and what to do next. */
 export const advice = (sessionId: SessionId, verdict: Verdict): string | undefined => {
   const next = `daybook run --session ${sessionId} PROMPT`
+  const on = `daybook run --session ${sessionId} --continue`
   switch (verdict._tag) {
     case "Waiting":
-      return `session ${sessionId}: the prompt was not run. It is kept, and runs before the next one: ${next}`
+      return `session ${sessionId}: the prompt was not run. It is kept, and runs before the next one. To run it now: ${on}`
     case "Dropped":
       return `session ${sessionId}: the prompt was not run, and was taken back. To send another one: ${next}`
     case "Unended":
       // what is kept depends on why the journal took no more, and was said with that
-      return `session ${sessionId}: turn ${verdict.turn} has no end in the journal. Once that is mended, go on with: ${next}`
+      return `session ${sessionId}: turn ${verdict.turn} has no end in the journal. Once that is mended, go on with: ${on}`
+    case "Unopened":
+      return `session ${sessionId}: no turn was opened; what is stored is kept. To try again: ${on}`
+    case "Nothing":
+      return `session ${sessionId}: there is nothing to continue: no prompt waits, and its last turn was not cut off. To send a prompt: ${next}`
     case "Ended":
       if (verdict.ending.kind !== "completed")
-        return `session ${sessionId}: what turn ${verdict.turn} did until then is kept. To go on: ${next}`
+        return `session ${sessionId}: what turn ${verdict.turn} did until then is kept. To go on: ${isCutOff(verdict.ending.kind) ? on : next}`
       return verdict.denied
         ? `session ${sessionId}: turn ${verdict.turn} completed, but a call was denied. \`daybook show ${sessionId}\` tells which.`
         : undefined

@@ -7,6 +7,7 @@
  */
 import { type Json, wellFormed, wellFormedValue } from "../internal/Json.ts"
 import type { ChatChunk, RunChunk } from "./Chunk.ts"
+import { type SessionEvent, sources } from "./Event.ts"
 import { answerId, callId } from "./Ids.ts"
 import type { AssistantBlock, AssistantMessage, Usage } from "./Message.ts"
 
@@ -152,6 +153,21 @@ export const partialMessage = (assembly: Assembly, place: Place): AssistantMessa
     if ("text" in closed && closed.text.trim() !== "") content.push(closed)
   }
   return content.length === 0 ? undefined : answer(place, content)
+}
+
+/** The usage that a stream told, as an answer has it. */
+export const usageOf = ({ usage }: Assembly): { readonly usage?: Usage } => (usage === undefined ? {} : { usage })
+
+/** The answer so far, marked as interrupted, as the event that cites its chunks; none where nothing readable came. */
+export const interrupted = (
+  assembly: Assembly,
+  place: Place,
+  cited: ReadonlyArray<number>
+): ReadonlyArray<SessionEvent> => {
+  const message = partialMessage(assembly, place)
+  if (message === undefined) return []
+  const data = { turn: place.turn, step: place.step, message, interrupted: true, ...usageOf(assembly) } as const
+  return [{ type: "assistant/message", data, sourceEventSeqs: sources(cited) }]
 }
 
 const answer = (place: Place, content: ReadonlyArray<AssistantBlock>): AssistantMessage => ({

@@ -58,6 +58,10 @@ export const isUnanswered = (call: Call): boolean => call.result === undefined
 export const unanswered = (brackets: Brackets): ReadonlyArray<Call> =>
   brackets.open?.step?.calls.filter(isUnanswered) ?? []
 
+/** The chunks of the open step's current attempt, in order; none once there is an answer. */
+export const attemptOf = (brackets: Brackets): ReadonlyArray<StoredOf<"assistant/chunk">> =>
+  List.toArray(brackets.open?.step?.attempt ?? List.empty()).reverse()
+
 /** The calls of the open step whose body may run. */
 export const running = (brackets: Brackets): ReadonlyArray<RunningCall> =>
   unanswered(brackets).flatMap(({ block: { callId, name }, settled, started }) =>

@@ -105,6 +105,13 @@ export class SessionNotFound extends Schema.TaggedError<SessionNotFound>()("Sess
   }
 }
 
+/** The id that a new session was to get is that of another one. Nothing was changed, and nothing of it adopted. */
+export class SessionExists extends Schema.TaggedError<SessionExists>()("SessionExists", ofSession) {
+  override get message() {
+    return `session ${this.sessionId} is there already; nothing was changed. Go on with that one, or use another id or another database.`
+  }
+}
+
 /** The session has a live owner: a process of a host, since a time in Unix milliseconds. Reading is free, writing is not. */
 export class SessionOwned extends Schema.TaggedError<SessionOwned>()("SessionOwned", {
   ...ofSession,

@@ -35,8 +35,11 @@ export type ToolCallBlock = typeof ToolCallBlock.Type
 export const AssistantBlock = Schema.Union(TextBlock, ReasoningBlock, BlobBlock, ToolCallBlock)
 export type AssistantBlock = typeof AssistantBlock.Type
 
-/** Where an input came from: `prompt` and `steer` wake an idle agent, `inject` and `context` (gathered by a tool) do not. */
-export const InputSource = Schema.Struct({ kind: Schema.Literal("prompt", "steer", "inject", "context") })
+/**
+ * Where an input came from: `prompt` and `steer` wake an idle agent, `inject` and `context` (gathered by a tool) do not.
+ * `resume` is the harness's own, and asks to go on after a turn that was cut off.
+ */
+export const InputSource = Schema.Struct({ kind: Schema.Literal("prompt", "steer", "inject", "context", "resume") })
 export type InputSource = typeof InputSource.Type
 
 export const UserMessage = Schema.Struct({

@@ -20,6 +20,11 @@ export const ModelConfig = Schema.Struct({
 })
 export type ModelConfig = typeof ModelConfig.Type
 
+/** The fields that are set: one that is `undefined` says nothing. */
+export const fieldsSet = (config: Partial<ModelConfig>): Partial<ModelConfig> =>
+  // what is left is as it was
+  Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined)) as Partial<ModelConfig>
+
 /** A tool as a model sees it. `parameters` is a JSON schema; the annotations also tell repair about a retry. */
 export const ToolSpec = Schema.Struct({
   name: Schema.String,

@@ -6,7 +6,9 @@
  */
 import * as Either from "effect/Either"
 import * as HashSet from "effect/HashSet"
+import { canonical } from "../internal/Json.ts"
 import * as Brackets from "./Brackets.ts"
+import * as ConsumedWork from "./ConsumedWork.ts"
 import type { Range, StoredEvent, StoredOf } from "./Event.ts"
 import type { MessageId } from "./Ids.ts"
 import * as Inbox from "./Inbox.ts"
@@ -45,11 +47,21 @@ export interface SessionState {
   /** The ids of all input that ever waited or entered: none is accepted twice (law 7). */
   readonly accepted: HashSet.HashSet<MessageId>
   readonly header: StoredOf<"request/header"> | undefined
+  readonly consumed: ConsumedWork.ConsumedWork
   readonly summary: Summary
 }
 
 /** The summary of a log without events. */
-export const emptySummary: Summary = { title: "", turns: 0, open: false }
+export const emptySummary: Summary = { title: "", turns: 0, open: false, waiting: 0, dropped: false }
+
+/** Whether a stored summary is this one of its log. What the build that wrote it did not know is not judged. */
+export const isSummary = (stored: Summary, { dropped, waiting, ...known }: Summary): boolean =>
+  canonical(stored) ===
+  canonical({
+    ...known,
+    ...(stored.waiting === undefined ? {} : { waiting }),
+    ...(stored.dropped === undefined ? {} : { dropped })
+  })
 
 /** The state of a log before its first event. */
 export const initial = (seedLength = 0): SessionState => ({
@@ -61,15 +73,24 @@ export const initial = (seedLength = 0): SessionState => ({
   inbox: Inbox.empty,
   accepted: HashSet.empty(),
   header: undefined,
+  consumed: ConsumedWork.empty,
   summary: emptySummary
 })
 
-const summarize = (summary: Summary, event: StoredEvent): Summary => {
+const summarize = (
+  summary: Summary,
+  event: StoredEvent,
+  { consumed, inbox }: Pick<SessionState, "consumed" | "inbox">
+): Summary => {
   switch (event.type) {
+    case "agent/inbox/spliced": {
+      const waiting = inbox["next-turn"].length + inbox["next-step"].length
+      return { ...summary, waiting, dropped: consumed.droppedUnrun }
+    }
     case "turn/start":
       return { ...summary, turns: event.data.turn, open: true }
     case "turn/end":
-      return { ...summary, ending: event.data.reason.kind, open: false }
+      return { ...summary, ending: event.data.reason.kind, open: false, dropped: consumed.droppedUnrun }
     case "context/replaced": {
       const { from, to } = event.data
       const outside = (summary.hidden ?? []).filter((range) => range.to < from || range.from > to)
@@ -118,6 +139,7 @@ export const apply = (state: SessionState, event: StoredEvent): Either.Either<Se
   if (Either.isLeft(transcript)) return Either.left(`seq ${event.seq}: ${transcript.left}`)
   const inbox = inboxAfter(state, event)
   if (Either.isLeft(inbox)) return Either.left(`seq ${event.seq}: ${inbox.left}`)
+  const consumed = event.seq < state.seedLength ? state.consumed : ConsumedWork.apply(state.consumed, event)
   // written out: a spread costs as much as all the folds
   return Either.right({
     head: event.seq + 1,
@@ -128,7 +150,8 @@ export const apply = (state: SessionState, event: StoredEvent): Either.Either<Se
     inbox: inbox.right,
     accepted: acceptedAfter(state, event),
     header: event.type === "request/header" ? event : state.header,
-    summary: summarize(state.summary, event)
+    consumed,
+    summary: summarize(state.summary, event, { consumed, inbox: inbox.right })
   })
 }
 

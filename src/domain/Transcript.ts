@@ -43,9 +43,11 @@ export const empty: Transcript = { spans: Chunk.empty() }
 /** What a model reads where a call has no result and no trace of a start. */
 export const neverStarted = "Error: this tool call was never started. Retry it if it is still needed."
 
-/** What a model reads where a call was started and nothing tells how it came out. */
-export const outcomeUnknown =
-  "Error: this tool call was recorded as started; its outcome is unknown. Check what it did before you retry it."
+/** What a model reads first where a call was started and nothing tells how it came out. */
+export const recordedAsStarted = "Error: this tool call was recorded as started, outcome unknown."
+
+/** All that it reads where nobody closed the call. */
+export const outcomeUnknown = `${recordedAsStarted} Check what it did before you retry it.`
 
 /** What stands for a result that has no text: some providers refuse an empty one (O-B3). */
 export const noOutput = "(no output)"

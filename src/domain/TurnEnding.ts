@@ -27,5 +27,8 @@ export const Interrupted = Schema.Struct({ kind: Schema.Literal("interrupted") }
 export const TurnEnding = Schema.Union(Completed, MaxTokens, Blocked, Aborted, Failed, Interrupted)
 export type TurnEnding = typeof TurnEnding.Type
 
+/** Whether a turn with this ending stopped before its own end: a model may be asked to go on from there. */
+export const isCutOff = (kind: TurnEnding["kind"]): boolean => kind !== "completed" && kind !== "blocked"
+
 /** Who cancelled: a person or program, the turn above, or the agent's own disposal. */
 export type CancelCause = "user" | "parent" | "disposed"

@@ -65,16 +65,16 @@ export const take = (requests: Requests, event: StoredEvent, say: Say): void => 
   lose(requests)
 }
 
-/** Closes a copy of the log as repair would, and looks at the request that follows. */
+/** Closes a copy of the log as the repair does that keeps most, and looks at the request that follows. */
 export const end = (requests: Requests, say: Say): void => {
   if (requests.state === undefined) return
-  const closed = Repair.closed(requests.state)
+  const closed = Repair.closed(requests.state, Repair.salvage(requests.state))
   if (Either.isLeft(closed)) {
     say(8, `its repair does not fit it: ${closed.left}`)
     return
   }
   const { after, events } = closed.right
-  if (Repair.closers(after).length > 0) say(8, "its repair, repaired again, is another one")
+  if (Repair.salvage(after).length > 0) say(8, "its repair, repaired again, is another one")
   const copy: Requests = { ...requests, ids: new Set(requests.ids), pending: [...requests.pending] }
   for (const event of events) advance(copy, event, after)
   tell(copy, say)

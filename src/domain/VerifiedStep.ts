@@ -68,8 +68,8 @@ export const isWrittenByRepair = (event: StoredEvent): boolean => {
   return code === "TOOL_NOT_STARTED" || code === "TOOL_OUTCOME_UNKNOWN"
 }
 
-/** Takes an event of the step in. */
-export const take = (step: Step, event: StepEvent, say: Say): void => {
+/** Takes an event of the step in. `isTimely` says that it has the time of the event before it. */
+export const take = (step: Step, event: StepEvent, isTimely: boolean, say: Say): void => {
   if ("step" in event.data && (event.data.turn !== step.turn || event.data.step !== step.step)) {
     say(3, `${event.type} belongs to step ${event.data.step} of turn ${event.data.turn}`)
     return
@@ -83,7 +83,7 @@ export const take = (step: Step, event: StepEvent, say: Say): void => {
       ask(step, event, say)
       return
     case "assistant/message":
-      answer(step, event, say)
+      answer(step, event, isTimely, say)
       return
     case "tool/result":
       withCall(step, event.data.message.callId, event, say, (call, at) => result(step, call, at, event, say))
@@ -94,7 +94,7 @@ export const take = (step: Step, event: StepEvent, say: Say): void => {
   }
 }
 
-/** The step ends at `seq`. `isTimely` says that this is the time of the event before it. */
+/** The step ends at `seq`; `isTimely` as before. */
 export const end = (step: Step, seq: number, isTimely: boolean, say: Say): void => {
   for (const call of step.calls) {
     const id = call.block.callId
@@ -102,7 +102,7 @@ export const end = (step: Step, seq: number, isTimely: boolean, say: Say): void 
     if (!call.isAnswered) owe(step, 2, `call ${id} has no result at the end of its step`, ["error"], seq)
   }
   if (step.answer === "none") owe(step, 3, "the step ends without an answer", ["aborted", "error", "interrupted"], seq)
-  if (step.answer === "none" && !isTimely)
+  if ((step.answer === "none" || step.answer === "interrupted") && !isTimely)
     owe(step, 8, "the step was closed by repair, at a time of its own", endingsOfTheLoop, seq)
 }
 
@@ -139,7 +139,7 @@ const isSame = (cited: StoredEvent["sourceEventSeqs"], due: ReadonlyArray<number
   return cited.length === due.length && cited.every((seq, index) => seq === due[index])
 }
 
-const answer = (step: Step, event: StoredOf<"assistant/message">, say: Say): void => {
+const answer = (step: Step, event: StoredOf<"assistant/message">, isTimely: boolean, say: Say): void => {
   const { finish, interrupted, message } = event.data
   if (step.answer !== "none") {
     say(3, "the step has its answer already")
@@ -154,6 +154,8 @@ const answer = (step: Step, event: StoredOf<"assistant/message">, say: Say): voi
   if (blocks.length > 0 && (interrupted === true || finish === "max-tokens")) say(3, "an answer that was cut has calls")
   if (interrupted === true)
     owe(step, 3, "the answer was interrupted, and its turn went on", ["aborted", "interrupted"], event.seq)
+  if (interrupted === true && !isTimely)
+    owe(step, 8, "what came of the answer was kept by repair, at a time of its own", endingsOfTheLoop, event.seq)
   step.answer = interrupted === true ? "interrupted" : finish === "max-tokens" ? "cut" : "whole"
   step.calls = blocks.map((block) => ({ block, processes: 0, isAnswered: false }))
 }

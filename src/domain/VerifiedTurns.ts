@@ -68,7 +68,7 @@ export const take = (turns: Turns, event: StoredEvent, time: number, say: Say): 
     default: {
       const step = turns.open?.step
       if (step === undefined) say(3, `${event.type} stands outside any step`)
-      else VerifiedStep.take(step, event, say)
+      else VerifiedStep.take(step, event, event.time === time, say)
     }
   }
 }

@@ -52,19 +52,20 @@ export const encodeEvent = (
   event: StoredEvent,
   cited: ReadonlyArray<Parsed>
 ): Either.Either<EventRow, string> => {
-  const { ignorable, seq, sourceEventSeqs, time, type } = event
+  const { seq, type } = event
   if (!isAppendable(event)) return Either.left(`seq ${seq} (${type}) is no event that may be appended`)
-  return Either.right({
-    seq,
-    v: formatVersion,
-    epoch,
-    time,
-    type,
-    data: JSON.stringify(References.shorten(event, cited)),
-    source: sourceEventSeqs === undefined ? null : JSON.stringify(sourceEventSeqs),
-    ignorable: ignorable === true ? 1 : 0
-  })
+  return Either.right(rowOf(epoch, event, type, References.shorten(event, cited)))
 }
+
+/** The same of an event that another log holds: one that is `unrecognized` becomes again what it was. */
+export const encodeCopy = (
+  epoch: number,
+  event: StoredEvent,
+  cited: ReadonlyArray<Parsed>
+): Either.Either<EventRow, string> =>
+  event.type === "unrecognized" && event.ignorable === true && !knownTypes.has(event.data.type)
+    ? Either.right(rowOf(epoch, event, event.data.type, event.data.data))
+    : encodeEvent(epoch, event, cited)
 
 /** Parses a row. Its type is known to this build, or ignorable. */
 export const parseRow = (place: Place, row: EventRow): Either.Either<ParsedRow, Undecodable> => {
@@ -132,6 +133,17 @@ export const otherVersion = (place: Place, what: string, version: number) =>
   )
 
 // internal
+
+const rowOf = (epoch: number, event: StoredEvent, type: string, data: unknown): EventRow => ({
+  seq: event.seq,
+  v: formatVersion,
+  epoch,
+  time: event.time,
+  type,
+  data: JSON.stringify(data),
+  source: event.sourceEventSeqs === undefined ? null : JSON.stringify(event.sourceEventSeqs),
+  ignorable: event.ignorable === true ? 1 : 0
+})
 
 const unsupported = (place: Place, direction: "older" | "newer", detail: string) =>
   new JournalUnsupported({ file: place.location, sessionId: place.id, direction, detail })

@@ -97,7 +97,9 @@ export const make = (store: Store) => {
   return {
     location: store.location,
     create: Effect.fn("Journal.create")(function* (header: SessionHeader, log: Log = noLog) {
-      const rows = yield* EventRows.encodeBatch(readerOf(header.id), { id: header.id, head: 0, events: log.events }, 0)
+      const { id } = header
+      const batch = { id, head: 0, events: log.events }
+      const rows = yield* EventRows.encodeBatch(readerOf(id), batch, 0, Codec.encodeCopy)
       const row = RecordCodec.encodeHeader(header)
       return yield* store.create({ ...row, ...RecordCodec.encodeSummary(log.summary), head: rows.length }, rows)
     }),

@@ -32,7 +32,8 @@ export interface Reader {
 export const encodeBatch = Effect.fnUntraced(function* (
   reader: Reader,
   batch: Pick<Append, "id" | "head" | "events">,
-  epoch: number
+  epoch: number,
+  encode: typeof Codec.encodeEvent = Codec.encodeEvent
 ) {
   const rows: Array<Codec.EventRow> = []
   for (const event of batch.events) {
@@ -41,7 +42,7 @@ export const encodeBatch = Effect.fnUntraced(function* (
     const cited = References.mayShorten(event)
       ? yield* Effect.orElseSucceed(citedBy(reader, event.sourceEventSeqs, batch.events), () => [])
       : []
-    const row = Codec.encodeEvent(epoch, event, cited)
+    const row = encode(epoch, event, cited)
     if (Either.isLeft(row)) return yield* Effect.dieMessage(`session ${batch.id}: ${row.left}`)
     rows.push(row.right)
   }

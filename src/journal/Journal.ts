@@ -32,7 +32,7 @@ export class Journal extends Context.Tag("daybook/journal/Journal")<
     /**
      * Stores a new session, owned by nobody, at epoch 0, with these events or without any, all or nothing. False if the id
      * is taken: then nothing changed. Until its first event a session is not listed (J05), and where it has no owner
-     * either, one with events may take its id.
+     * either, one with events may take its id. An ignorable event of a newer version, as a load gave it, is kept here alone.
      */
     readonly create: (header: SessionHeader, log?: Log) => Effect.Effect<boolean, JournalError>
     /** The stored record of a session. Fails with `JournalUnsupported` if its log is of another version. */

@@ -229,10 +229,13 @@ const sessionColumns: ReadonlyArray<keyof SessionRow> = [
   "owner_start",
   "owner_boot",
   "owner_token",
+  "owner_since",
   "lease_expires",
   "title",
   "turns",
   "ending",
   "open",
-  "hidden"
+  "hidden",
+  "waiting",
+  "dropped"
 ]

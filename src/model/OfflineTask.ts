@@ -2,7 +2,8 @@
  * Which requests of a conversation count: episodes, and the task of one.
  *
  * - An episode is a prompt with what was steered in after it. A prompt opens one, and so does whatever comes after an
- *   answer without calls. "Continue" takes up the newest episode before it that asked for something.
+ *   answer without calls. "Continue" takes up the newest episode before it that asked for something; a message that asks
+ *   to go on after a turn that was cut off is read as that.
  * - A part that no rule reads makes nothing of its message happen. Context that tools gathered is no instruction.
  */
 import * as Either from "effect/Either"
@@ -16,11 +17,14 @@ export interface Episode {
   readonly requests: ReadonlyArray<UserMessage>
 }
 
+/** Whether a message stands for a request of its own, and was not sent in while another one ran. */
+const isRequest = ({ source }: UserMessage): boolean => source.kind === "prompt" || source.kind === "resume"
+
 /** Whether `message` opens an episode after what came before it. */
 const opens = (message: UserMessage, before: Message | undefined, hasPrompt: boolean): boolean => {
   if (before === undefined) return true
-  if (before.role === "assistant") return toolCalls(before).length === 0 || message.source.kind === "prompt"
-  return message.source.kind === "prompt" && (before.role === "tool" || hasPrompt)
+  if (before.role === "assistant") return toolCalls(before).length === 0 || isRequest(message)
+  return isRequest(message) && (before.role === "tool" || hasPrompt)
 }
 
 /** The episodes of a conversation, in order. */
@@ -33,12 +37,15 @@ export const episodesOf = (messages: ReadonlyArray<Message>): ReadonlyArray<Epis
       const last = starts[starts.length - 1]
       if (last === undefined || opens(message, before, hasPrompt)) starts.push({ from: at, requests: [message] })
       else last.requests.push(message)
-      hasPrompt = message.source.kind === "prompt" || (before?.role === "user" && hasPrompt)
+      hasPrompt = isRequest(message) || (before?.role === "user" && hasPrompt)
     }
     if (message.role !== "user" || message.source.kind !== "context") before = message
   }
   return starts.map((start, index) => ({ ...start, to: starts[index + 1]?.from ?? messages.length }))
 }
+
+const instructionsOf = (request: UserMessage): ReturnType<typeof Grammar.parse> =>
+  request.source.kind === "resume" ? Either.right([{ type: "continue" }]) : Grammar.parse(textOf(request))
 
 /** What an episode asks for, with what it continues. */
 export interface Task {
@@ -55,7 +62,7 @@ export interface Task {
 export const taskOf = (episodes: ReadonlyArray<Episode>, index: number): Task => {
   const episode = episodes[index]
   if (episode === undefined) return { instructions: [], from: 0, to: 0, again: 0, unread: [] }
-  const parsed = episode.requests.map((request) => Grammar.parse(textOf(request)))
+  const parsed = episode.requests.map(instructionsOf)
   const own = parsed.flatMap((request) => Either.getOrElse(request, () => []))
   const unread = parsed.flatMap((request) => (Either.isLeft(request) ? [request.left] : []))
   const instructions = own.filter((instruction) => instruction.type !== "continue")

@@ -66,6 +66,8 @@ export interface Session {
   readonly unsafeBreak: (cause: unknown) => SessionBroken
   /** Says that the owner is on its way out: whoever opens the session from here on waits until it is released. */
   readonly unsafeLeave: () => void
+  /** The stored events from a seq on, at most so many of them, as `Journal.read` gives them. */
+  readonly read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
   /** Shows a notice to every subscriber. Never waits. */
   readonly unsafeNotify: (notice: Notice) => void
   /** Durable events as they commit, and live notices, from the moment of subscription on. Ends with the session. */
@@ -199,6 +201,7 @@ export const make = (
     broken: Deferred.await(broken),
     unsafeBreak,
     unsafeLeave: leave,
+    read,
     unsafeNotify: feed.unsafePublish,
     feed: feed.subscribe
   }

@@ -97,7 +97,6 @@ describe("opening", () => {
               const again = yield* world.open()
               assert.match(yield* world.shorthand, /TC\(c0\) TR\(c0\) S>1 T>\(interrupted\)$/)
               assert.deepStrictEqual(yield* again.status, { _tag: "Idle", parked: 0 })
-              assert.isFalse(yield* again.resume)
               assert.strictEqual((yield* world.requests).length, 1)
             })
           )

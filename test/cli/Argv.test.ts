@@ -9,7 +9,10 @@ const problem = (...given: ReadonlyArray<string>) => Either.getOrThrow(Either.fl
 
 describe("Argv", () => {
   it("knows the options of each command from the command itself", () => {
-    assert.deepStrictEqual([...grammar.commands.keys()], ["events", "request", "run", "sessions", "show", "verify"])
+    assert.strictEqual(
+      [...grammar.commands.keys()].join(),
+      "events,export,fork,import,repair,request,run,sessions,show,verify"
+    )
     assert.deepStrictEqual(grammar.commands.get("run")?.args, ["PROMPT"])
     assert.strictEqual(grammar.commands.get("run")?.options.get("--session"), "value")
     assert.strictEqual(grammar.commands.get("run")?.options.get("--yes"), "switch")
@@ -73,9 +76,11 @@ describe("Argv", () => {
     assert.include(problem("--db", "x"), "a command is missing")
     assert.include(
       problem("chat"),
-      'there is no command "chat". The commands are: events, request, run, sessions, show, verify.'
+      'there is no command "chat". The commands are: events, export, fork, import, repair, request, run, sessions, show, verify.'
     )
-    assert.include(problem("run"), "run needs PROMPT")
+    assert.include(problem("import"), "import needs FILE")
+    // without one, a session may go on by itself
+    assert.deepStrictEqual(words("run", "--session", "s", "--continue"), ["run", "--session=s", "--continue"])
     assert.include(problem("run", "do", "this"), '"this" is one word too many')
     assert.include(problem("run", "do", "--", "this"), '"this" is one word too many')
     assert.include(problem("sessions", "all"), 'sessions takes no argument, and "all" is one')

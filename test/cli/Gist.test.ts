@@ -70,11 +70,11 @@ describe("Sessions", () => {
   it("fits a row to the terminal, and takes two lines and more where that is narrow", () => {
     assert.strictEqual(
       row(record, 0),
-      "monday            2      open         7@box         Say [31mhello to the world, and to all others as well"
+      "monday            2      running      7@box         Say [31mhello to the world, and to all others as well"
     )
     assert.isAtMost(row(record, 80).length, 80)
     assert.isTrue(row(record, 80).endsWith("…"))
-    assert.deepStrictEqual(row(record, 20).split("\n"), ["monday", "  open, 7@box", "  Say [31mhello to …"])
+    assert.deepStrictEqual(row(record, 20).split("\n"), ["monday", "  running, 7@box", "  Say [31mhello to …"])
     assert.strictEqual(heading(20), "")
     assert.isAtMost(heading(80).length, 80)
   })
@@ -86,10 +86,24 @@ describe("Sessions", () => {
       turns: 2,
       ending: null,
       open: true,
+      interrupted: false,
+      waiting: null,
+      dropped: null,
       owner: { host: "box", pid: 7 },
       events: 12,
       created: 5,
       cwd: "/work"
     })
+  })
+
+  it("tells what was interrupted, what waits, and what was dropped unrun (K04)", () => {
+    const summary = { ...record.summary, title: "Say hello", waiting: 2, dropped: true }
+    const left: SessionRecord = { ...record, owner: Option.none(), summary }
+    assert.strictEqual(row(left, 0), "monday            2      interrupted  -             (2 wait) (dropped) Say hello")
+    assert.isAtMost(row(left, 60).split("\n")[1]?.length ?? 0, 60)
+    assert.include(JSON.parse(sessionJson(left)), { owner: null, interrupted: true, waiting: 2, dropped: true })
+    const one = { ...left, summary: { ...summary, waiting: 1, dropped: false, open: false, ending: "error" as const } }
+    assert.strictEqual(row(one, 0), "monday            2      error        -             (1 waits) Say hello")
+    assert.include(JSON.parse(sessionJson(one)), { ending: "error", interrupted: false, waiting: 1, dropped: false })
   })
 })

@@ -147,7 +147,7 @@ describe("bad input gets one line and the right exit code, and changes nothing",
         })
         yield* refused(cwd, ["chat", ...sound], {
           code: 2,
-          says: /no command "chat".*: events, request, run, sessions, show, verify\./
+          says: /no command "chat".*: events, export, fork, import, repair, request, run, sessions, show, verify\./
         })
         yield* refused(cwd, [], { code: 2, says: /a command is missing/ })
         yield* refused(cwd, ["run", ...sound, "--verbose", "x"], { code: 2, says: /no option --verbose/ })
@@ -583,7 +583,15 @@ describe("reading", () => {
         assert.deepStrictEqual([beyond.code, beyond.stdout, beyond.stderr], [0, "", ""])
         const plain = yield* run(["events", "there", ...sound], { cwd })
         assert.strictEqual(lines(plain.stdout).length, all.length)
-        for (const command of ["events there", "show there", "sessions", "run --help", "request there", "verify"]) {
+        for (const command of [
+          "events there",
+          "show there",
+          "sessions",
+          "run --help",
+          "request there",
+          "export there",
+          "verify"
+        ]) {
           const cut = yield* shell(`${shellWords()} ${command} --db sound.db | head -1; exit \${PIPESTATUS[0]}`, {
             cwd
           })
@@ -640,7 +648,19 @@ describe("help", () => {
         assert.notInclude(stdout, "\u001b")
         assert.deepStrictEqual(readdirSync(cwd), [])
         // nothing of what the library says of every option
-        for (const word of ["", "run", "events", "show", "sessions", "request", "verify"]) {
+        for (const word of [
+          "",
+          "run",
+          "events",
+          "show",
+          "sessions",
+          "request",
+          "verify",
+          "repair",
+          "fork",
+          "export",
+          "import"
+        ]) {
           const help = yield* run([...lines(word), "--help"], { cwd })
           assert.match(help.stdout, new RegExp(`^\\$ daybook ${word}`, "m"))
           assert.notMatch(help.stdout, /user-defined|true or false|setting is optional| $/m)

@@ -43,7 +43,7 @@ describe("daybook request", () => {
               sent++
               assert.deepStrictEqual([stdout, stderr], [naive(prefix) ?? "", ""])
             } else {
-              const derived = naive(followedBy(prefix, ...Repair.closers(stateOf(prefix))))
+              const derived = naive(followedBy(prefix, ...Repair.salvage(stateOf(prefix))))
               const open = stateOf(prefix).brackets.open
               assert.strictEqual(stdout, derived ?? "")
               if (derived !== undefined) assert.strictEqual(stderr, open === undefined ? "" : note(open.turn, at))
@@ -60,7 +60,7 @@ describe("daybook request", () => {
         const { code, stderr, stdout } = yield* request(good, "--at", "14")
         assert.strictEqual(code, undefined)
         assert.strictEqual(stderr, note(1, 14))
-        assert.include(stdout, "its outcome is unknown")
+        assert.include(stdout, "recorded as started, outcome unknown")
         const head = yield* request(good)
         assert.deepStrictEqual([head.stdout, head.stderr], [naive(good), ""])
         const all = yield* request(good, "--at", String(good.length))

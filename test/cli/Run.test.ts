@@ -130,7 +130,7 @@ describe("daybook run", () => {
       assert.strictEqual(code, 1)
       assert.deepStrictEqual(stderr.trimEnd().split("\n"), [
         "daybook: turn 1 failed (AUTHENTICATION): no such key",
-        "daybook: session world: what turn 1 did until then is kept. To go on: daybook run --session world PROMPT"
+        "daybook: session world: what turn 1 did until then is kept. To go on: daybook run --session world --continue"
       ])
     })
   )
@@ -187,7 +187,7 @@ describe("daybook run", () => {
       assert.include(stderr, "1 prompt waits for the next one")
       assert.include(
         stderr,
-        "session world: the prompt was not run. It is kept, and runs before the next one: daybook run --session world PROMPT"
+        "session world: the prompt was not run. It is kept, and runs before the next one. To run it now: daybook run --session world --continue"
       )
     })
   )

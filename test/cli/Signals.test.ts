@@ -77,7 +77,7 @@ describe("signals", () => {
         aborted(events)
         assert.deepStrictEqual(left, [])
         assert.include(result.stderr, "turn 1 was cancelled")
-        assert.include(result.stderr, "To go on: daybook run --session s PROMPT")
+        assert.include(result.stderr, "To go on: daybook run --session s --continue")
         const next = yield* run(["run", "--session", "s", "Say hello"], { cwd })
         assert.strictEqual(next.stdout, "hello\n")
       }),

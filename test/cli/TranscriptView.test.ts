@@ -4,10 +4,28 @@ import { footing, heading, read, start } from "../../src/cli/TranscriptView.ts"
 import type { SessionEvent, StoredEvent } from "../../src/domain/Event.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import { text } from "../../src/domain/Message.ts"
+import type { Summary } from "../../src/domain/SessionState.ts"
+import type { Owner, SessionRecord } from "../../src/journal/Journal.ts"
 import * as Facts from "../support/Facts.ts"
 import { sampleLogs } from "../support/Logs.ts"
 
-const shown = (events: ReadonlyArray<StoredEvent>, owner?: string, seedLength = 0): string => {
+/** The record of a session that somebody owns, or nobody. */
+const recordOf = (summary: Summary, owner?: Owner): SessionRecord => {
+  const header = {
+    id: SessionId.make("s"),
+    version: 1,
+    cwd: "/work",
+    created: 0,
+    parent: Option.none(),
+    seedLength: 0,
+    depth: 0
+  }
+  return { header, head: 9, epoch: 1, owner: Option.fromNullable(owner), leaseExpires: 0, summary }
+}
+
+const owner: Owner = { host: "box", pid: 7, processStart: "1", bootId: "b", token: "t", since: 0 }
+
+const shown = (events: ReadonlyArray<StoredEvent>, owner?: Owner, seedLength = 0, dropped = false): string => {
   let reading = start(seedLength)
   let printed = ""
   for (const event of events) {
@@ -15,7 +33,7 @@ const shown = (events: ReadonlyArray<StoredEvent>, owner?: string, seedLength = 
     reading = next
     printed += more
   }
-  return printed + footing(reading, owner)
+  return printed + footing(reading, recordOf({ title: "", turns: 1, open: false, dropped }, owner))
 }
 const shownOf = (...events: ReadonlyArray<SessionEvent>): string => shown(Facts.logOf(...events))
 
@@ -92,10 +110,26 @@ describe("TranscriptView", () => {
       Facts.inserted("next-step", 0, Facts.said("p3", "Hurry", "steer"))
     )
     const open = shown(log)
-    assert.include(open, "-- turn 1 is open; no owner is recorded: it was interrupted")
-    assert.include(open, "  no result yet: bash sleep 9\n")
+    assert.include(open, "-- turn 1 is open; its owner died: it was interrupted\n  no result yet: bash sleep 9\n")
     assert.include(open, "2 messages waiting:\n  you, while it worked: Hurry\n  you: And then?\n")
-    assert.include(shown(log, "process 7 of box"), "it runs in process 7 of box, or that died")
+    assert.isTrue(open.endsWith("\nto go on: daybook run --session s --continue\n"))
+    const running = shown(log, owner)
+    assert.include(running, "-- turn 1 is open; it runs in process 7 of box\n")
+    assert.notInclude(running, "to go on")
+  })
+
+  it("says what was dropped unrun (K04), and how to go on where prompts wait", () => {
+    assert.include(shown([], undefined, 0, true), "something that was sent was dropped unrun since the last turn\n")
+    assert.strictEqual(shown([], undefined), "")
+    const waits = Facts.logOf(Facts.inserted("next-turn", 0, Facts.said("p1", "Now")))
+    assert.include(shown(waits), "to go on: daybook run --session s --continue\n")
+    assert.notInclude(shown(waits, owner), "to go on")
+    assert.notInclude(shown(Facts.logOf(Facts.inserted("next-step", 0, Facts.said("p1", "Now", "inject")))), "to go on")
+  })
+
+  it("names what the harness says itself", () => {
+    const resumed = [...opening.slice(0, -1), Facts.input(Facts.said("p1", "Go on.", "resume"))]
+    assert.include(shownOf(...resumed), "\ndaybook:\n  Go on.\n")
   })
 
   it("does not count what a fork inherited as waiting", () => {
@@ -151,18 +185,8 @@ describe("TranscriptView", () => {
   })
 
   it("heads it with what the session is", () => {
-    const header = {
-      id: SessionId.make("s"),
-      version: 1,
-      cwd: "/work",
-      created: 0,
-      parent: Option.none(),
-      seedLength: 0,
-      depth: 0
-    }
-    const summary = { title: "Say hello", turns: 1, open: false }
     assert.strictEqual(
-      heading({ header, head: 9, epoch: 1, owner: Option.none(), leaseExpires: 0, summary }),
+      heading(recordOf({ title: "Say hello", turns: 1, open: false })),
       "session s  Say hello\n1 turn, 9 events, begun 1970-01-01T00:00:00.000Z in /work\n"
     )
   })

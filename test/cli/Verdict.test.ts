@@ -87,8 +87,41 @@ describe("Verdict", () => {
     assert.strictEqual(exitCode({ _tag: "Unended", turn: 1 }, signalled("SIGTERM")), 1)
   })
 
+  it("without a prompt is the ending of the turn that was opened last, whatever it took", () => {
+    const anyOf = (...events: ReadonlyArray<SessionEvent>): Verdict =>
+      Facts.logOf(...events).reduce(advance, search()).verdict
+    const none = { signal: Option.none(), isRead: true }
+    assert.deepStrictEqual(anyOf(queued("a")), { _tag: "Unopened" })
+    const first = [queued("a", "b"), ...turn(1, denied)]
+    assert.deepStrictEqual(anyOf(...first), {
+      _tag: "Ended",
+      turn: 1,
+      ending: { kind: "completed" },
+      denied: true
+    })
+    // each turn is judged by its own calls
+    assert.deepStrictEqual(anyOf(...first, ...turn(2)), {
+      _tag: "Ended",
+      turn: 2,
+      ending: { kind: "completed" },
+      denied: false
+    })
+    assert.deepStrictEqual(anyOf(...first, Facts.turnStart(2)), { _tag: "Unended", turn: 2 })
+    assert.strictEqual(exitCode({ _tag: "Unopened" }, none), 1)
+    assert.strictEqual(exitCode({ _tag: "Nothing" }, none), 0)
+    assert.strictEqual(exitCode({ _tag: "Nothing" }, { signal: Option.some("SIGINT"), isRead: true }), 0)
+  })
+
   it("says how to go on, and nothing of a turn that simply completed", () => {
-    assert.include(advice(id, { _tag: "Waiting" }), "daybook run --session s PROMPT")
+    const goesOn = "daybook run --session s --continue"
+    const ended = (ending: Extract<Verdict, { _tag: "Ended" }>["ending"]) =>
+      advice(id, { _tag: "Ended", turn: 1, ending, denied: false })
+    for (const verdict of [{ _tag: "Waiting" }, { _tag: "Unopened" }, { _tag: "Unended", turn: 1 }] as const)
+      assert.include(advice(id, verdict), goesOn)
+    for (const kind of ["aborted", "interrupted", "max-tokens"] as const) assert.include(ended({ kind }), goesOn)
+    // there is nothing to continue of these
+    assert.include(ended({ kind: "blocked", message: "no" }), "daybook run --session s PROMPT")
+    assert.include(advice(id, { _tag: "Nothing" }), "there is nothing to continue")
     assert.isUndefined(advice(id, { _tag: "Ended", turn: 1, ending: { kind: "completed" }, denied: false }))
   })
 })

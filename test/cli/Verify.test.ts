@@ -11,7 +11,7 @@ import { maxLines } from "../../src/cli/Verify.ts"
 import * as SessionState from "../../src/domain/SessionState.ts"
 import { broken, good } from "../support/BrokenLogs.ts"
 import { folder, lines, log, run, start } from "../support/Cli.ts"
-import { chunk, logOf } from "../support/Facts.ts"
+import { chunk, logOf, stateOf } from "../support/Facts.ts"
 import * as Inside from "../support/Inside.ts"
 import { sampleLogs } from "../support/Logs.ts"
 import { eventually, marked } from "../support/processes.ts"
@@ -151,6 +151,22 @@ describe("daybook verify", () => {
         }
       }),
     patience
+  )
+
+  it.scoped(
+    "a record is judged by what the build that wrote it knew: what waits may be missing, and may not be wrong",
+    () =>
+      Effect.gen(function* () {
+        const { dropped: _dropped, waiting: _waiting, ...older } = stateOf(good).summary
+        for (const [summary, code] of [
+          [older, undefined],
+          [{ ...older, waiting: 1 }, 1]
+        ] as const) {
+          const journal = yield* Inside.journalOf({})
+          yield* Inside.store(journal, "s", good, summary)
+          assert.strictEqual((yield* verify(journal, "s")).code, code)
+        }
+      })
   )
 
   it.scoped("prints a line a violation with its law, and exits 1", () =>

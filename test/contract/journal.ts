@@ -12,7 +12,7 @@ import * as Option from "effect/Option"
 import { knownTypes, type Range, type SessionEvent, type StoredEvent } from "../../src/domain/Event.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import { text } from "../../src/domain/Message.ts"
-import type { Summary } from "../../src/domain/SessionState.ts"
+import { emptySummary, type Summary } from "../../src/domain/SessionState.ts"
 import { canonical } from "../../src/internal/Json.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import * as Facts from "../support/Facts.ts"
@@ -150,7 +150,7 @@ const records = (test: Test) => {
           epoch: 0,
           owner: Option.none(),
           leaseExpires: 0,
-          summary: noSummary
+          summary: emptySummary
         })
       )
       assert.deepStrictEqual(yield* journal.list({ offset: 0, limit: 10 }), [])
@@ -429,6 +429,92 @@ const repeating = (test: Test) => {
     }))
 }
 
+/** Sessions that begin with a log of their own. */
+const beginning = (test: Test) => {
+  const hidden = [{ from: 0, to: 1 }]
+  const summary: Summary = { title: "t", turns: 1, ending: "aborted", open: false, hidden, waiting: 2, dropped: true }
+  const log: Journal.Log = { events: chunks(0, 3), summary }
+
+  test("a session and its first events are stored as one, owned by nobody, at epoch 0", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal.Journal
+      const given = header({ parent: Option.some(otherId), seedLength: 3 })
+      assert.isTrue(yield* journal.create(given, log))
+      assert.deepStrictEqual(
+        plain(yield* journal.find(id)),
+        plain({ header: given, head: 3, epoch: 0, owner: Option.none(), leaseExpires: 0, summary: log.summary })
+      )
+      assert.deepStrictEqual(yield* logOf(id), log.events)
+      assert.strictEqual((yield* journal.list({ offset: 0, limit: 10 })).length, 1)
+      assert.deepStrictEqual(yield* appendAll(batch(3, 1)), [4])
+    }))
+
+  test("J15: any log is read back identical, texts by reference too", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal.Journal
+      for (const [index, events] of sampleLogs(10, 4).entries()) {
+        const sessionId = SessionId.make(`log-${index}`)
+        const { summary } = Facts.stateOf(events)
+        assert.isTrue(yield* journal.create(header({ id: sessionId }), { events, summary }))
+        assert.deepStrictEqual(yield* logOf(sessionId), events)
+      }
+    }))
+
+  test("J11: an id that is taken stays as it is, and nothing is adopted; only an empty one without an owner gives way", () =>
+    Effect.gen(function* () {
+      const journal = yield* begun(id, 2)
+      const before = yield* journal.find(id)
+      assert.isFalse(yield* journal.create(header({ cwd: "/elsewhere" }), log))
+      assert.deepStrictEqual([yield* journal.find(id), yield* logOf(id)], [before, chunks(0, 2)])
+      // somebody is about to fill it
+      assert.isTrue(yield* journal.create(header({ id: otherId })))
+      yield* journal.take({ ...batch(0, 0, { id: otherId }), owner, leaseRead: 0, leaseExpires: 1 })
+      assert.isFalse(yield* journal.create(header({ id: otherId }), log))
+      assert.strictEqual((yield* journal.find(otherId)).head, 0)
+      // whoever was to fill this one died
+      const third = SessionId.make("s3")
+      assert.isTrue(yield* journal.create(header({ id: third })))
+      assert.isFalse(yield* journal.create(header({ id: third, cwd: "/elsewhere" })))
+      assert.isTrue(yield* journal.create(header({ id: third, cwd: "/elsewhere" }), log))
+      const record = yield* journal.find(third)
+      assert.deepStrictEqual([record.header.cwd, record.head, record.epoch], ["/elsewhere", 3, 0])
+    }))
+
+  test("an event that does not follow dies, and nothing is created", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal.Journal
+      assert.include(
+        yield* defectOf(journal.create(header(), { ...log, events: chunks(1, 2) })),
+        "seq 1 where 0 was due"
+      )
+      assert.strictEqual((yield* failureOf(journal.find(id)))._tag, "SessionNotFound")
+    }))
+
+  test("J10: an ignorable event of a newer version is kept as it is, but by an append it is refused", () =>
+    Effect.gen(function* () {
+      const journal = yield* Journal.Journal
+      const data = { type: "later/kind", data: { b: [1, null], a: "é" } }
+      const newer: StoredEvent = {
+        type: "unrecognized",
+        data,
+        ignorable: true,
+        sourceEventSeqs: [0],
+        seq: 3,
+        time: later
+      }
+      const events = [...log.events, newer]
+      assert.isTrue(yield* journal.create(header(), { ...log, events }))
+      assert.deepStrictEqual(yield* logOf(id), events)
+      assert.include(yield* defectOf(appendAll(batch(4, 0, { events: [{ ...newer, seq: 4 }] }))), "may be appended")
+      // what is not ignorable is none that a load gave
+      const { ignorable: _mark, ...required } = newer
+      const odd = { ...log, events: [...log.events, required] }
+      assert.include(yield* defectOf(journal.create(header({ id: otherId }), odd)), "may be appended")
+    }))
+}
+
+const later = Facts.startTime + 10
+
 const owning = (test: Test) => {
   test("taking raises the epoch and stores closers, owner and summary as one; the former owner is fenced off", () =>
     Effect.gen(function* () {
@@ -636,6 +722,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<Journal.Journal, E>) =
     describe("reading", () => reading(test))
     describe("appending", () => appending(test))
     describe("appending again", () => repeating(test))
+    describe("beginning with a log", () => beginning(test))
     describe("owning", () => owning(test))
     describe("texts by reference, and outlines", () => outlining(test))
   })

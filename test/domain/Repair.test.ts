@@ -235,7 +235,7 @@ describe("what repair writes", () => {
       const [answered] = closersOf(followedBy(called(name), call([1, 1, 0], name)))
       return answered?.type === "tool/result" ? answered.data.message.content[0]?.text : undefined
     })
-    const happened = "Error: this tool call was cut off before its result was stored; its outcome is unknown."
+    const happened = "Error: this tool call was recorded as started, outcome unknown."
     const check = "may have changed something: check the outside world first, or ask. Do not retry it blindly."
     assert.deepStrictEqual(texts, [
       `${happened} look is read-only: retry it if it is still needed.`,

@@ -154,13 +154,48 @@ describe("the inbox", () => {
 
 describe("the summary", () => {
   it("says what `sessions` lists", () => {
-    assert.deepStrictEqual(stateOf([]).summary, { title: "", turns: 0, open: false })
+    const rest = { waiting: 0, dropped: false }
+    assert.deepStrictEqual(stateOf([]).summary, { title: "", turns: 0, open: false, ...rest })
     const open = logOf(turnStart(1), stepStart(1, 1), input(said("p", "\n  First line\nsecond")))
-    assert.deepStrictEqual(stateOf(open).summary, { title: "First line", turns: 1, open: true })
+    const title = "First line"
+    assert.deepStrictEqual(stateOf(open).summary, { title, turns: 1, open: true, ...rest })
     const closed = followedBy(open, input(said("q", "not this one")), stepEnd(1, 1), turnEnd(1, "aborted"))
-    assert.deepStrictEqual(stateOf(closed).summary, { title: "First line", turns: 1, ending: "aborted", open: false })
+    assert.deepStrictEqual(stateOf(closed).summary, { title, turns: 1, ending: "aborted", open: false, ...rest })
     const again = followedBy(closed, turnStart(2))
-    assert.deepStrictEqual(stateOf(again).summary, { title: "First line", turns: 2, ending: "aborted", open: true })
+    assert.deepStrictEqual(stateOf(again).summary, { title, turns: 2, ending: "aborted", open: true, ...rest })
+  })
+
+  it("says how many messages wait, in both lists, and whether work was dropped since the last that was done", () => {
+    const told = (log: Log) => {
+      const { dropped, waiting } = stateOf(log).summary
+      return [waiting, dropped]
+    }
+    const queued = logOf(
+      inserted("next-turn", 0, message("a"), message("b")),
+      inserted("next-step", 0, message("x", "inject"))
+    )
+    assert.deepStrictEqual(told(queued), [3, false])
+    const taken = followedBy(queued, turnStart(1), claimed("next-step", 0), claimed("next-turn", 0), stepStart(1, 1))
+    assert.deepStrictEqual(told(taken), [1, false])
+    const lost = followedBy(taken, dropped("next-turn", 0))
+    assert.deepStrictEqual(told(lost), [0, true])
+    const closed = followedBy(lost, stepEnd(1, 1), turnEnd(1, "aborted"), turnStart(2), stepStart(2, 1))
+    assert.deepStrictEqual(told(closed), [0, true])
+    assert.deepStrictEqual(told(followedBy(closed, stepEnd(2, 1), turnEnd(2, "completed"))), [0, false])
+  })
+
+  it("is told apart from another one, and what an older build did not know of is not judged", () => {
+    const summary = stateOf(logOf(inserted("next-turn", 0, message("a")))).summary
+    const { dropped: _dropped, waiting: _waiting, ...older } = summary
+    for (const same of [summary, older, { ...older, waiting: 1 }, { ...older, dropped: false }])
+      assert.isTrue(SessionState.isSummary(same, summary), JSON.stringify(same))
+    for (const other of [
+      { ...summary, waiting: 2 },
+      { ...older, waiting: 0 },
+      { ...older, dropped: true },
+      { ...older, title: "b" }
+    ])
+      assert.isFalse(SessionState.isSummary(other, summary), JSON.stringify(other))
   })
 
   it("O-O1: a title is cut between characters", () => {

@@ -8,6 +8,7 @@ import { canonicalRequest, guardDigest } from "../../src/domain/Request.ts"
 import * as RequestRules from "../../src/domain/RequestRules.ts"
 import * as SessionState from "../../src/domain/SessionState.ts"
 import { neverStarted, outcomeUnknown } from "../../src/domain/Transcript.ts"
+import * as Verification from "../../src/domain/Verification.ts"
 import {
   answer,
   block,
@@ -211,6 +212,15 @@ describe("law 1: the request is what the log derives", () => {
     )
   })
 })
+
+/** An event without the texts of its message. */
+const blanked = (event: StoredEvent): StoredEvent => {
+  if (event.type === "tool/result")
+    return { ...event, data: { ...event.data, message: { ...event.data.message, content: [] } } }
+  if (event.type !== "assistant/message") return event
+  const content = event.data.message.content.map((part) => ("text" in part ? { ...part, text: "" } : part))
+  return { ...event, data: { ...event.data, message: { ...event.data.message, content } } }
+}
 
 /** The messages that break the rule: each call is followed by its one result, in place, and nothing else is answered. */
 const unpaired = (messages: ReadonlyArray<Message>): ReadonlyArray<string> => {
@@ -666,6 +676,108 @@ describe("replacements", () => {
     )
     assert.deepStrictEqual(shown(next).slice(-2), ["user: four", "assistant: done"])
     accepted(resumed(next))
+  })
+
+  // a step of two calls and one of a last word: seqs 1..9 and 10..12
+  const batch = followedBy(
+    oneStep(
+      1,
+      [text("both"), block(1, 1, 0), block(1, 1, 1)],
+      (from) => [
+        call([1, 1, 0]),
+        call([1, 1, 1]),
+        result([1, 1, 0], outcome("one"), [from]),
+        result([1, 1, 1], outcome("two"), [from + 1])
+      ],
+      stepStart(1, 2)
+    )([]),
+    answer(1, 2, [text("done")]),
+    stepEnd(1, 2),
+    turnEnd(1, "completed")
+  )
+
+  it("I06: a result alone is not replaced, nor is any other part of a step, and it stays as it is", () => {
+    const results = batch.flatMap(({ seq, type }) => (type === "tool/result" ? [seq] : []))
+    assert.deepStrictEqual(results, [7, 8])
+    for (const [from, to] of [
+      [7, 7],
+      [8, 8],
+      [7, 8],
+      [5, 8],
+      [4, 8],
+      [1, 8],
+      [7, 9]
+    ] as const) {
+      const event = replaced(from, to, "shorter")
+      assert.match(refusal(batch, event), /^seq 14: no visible step (begins|ends) at /)
+      assert.isNotEmpty(Verification.verify(followedBy(batch, event)))
+    }
+    assert.deepStrictEqual(shown(batch).slice(2, 4), ["tool: one", "tool: two"])
+  })
+
+  it("O-F1: at every split index of a batch of two, what came before is replaced whole or not at all", () => {
+    const splits = batch.flatMap(({ seq }) => (refusal(batch, replaced(1, seq, "so far")) === "accepted" ? [seq] : []))
+    assert.deepStrictEqual(splits, [9, 12])
+    for (const at of splits) {
+      const split = followedBy(batch, replaced(1, at, "so far"))
+      assert.deepStrictEqual(unpaired(messagesOf(split)), [])
+      accepted(resumed(split))
+    }
+  })
+
+  it("W23: a replacement is one event: before it the old list stands, with it the new one, and never half of each", () => {
+    const log = oneStep(2, [text("more")])(followedBy(batch, replaced(1, 9, "so far")))
+    const before = shown(batch)
+    const after = ["user: so far", "assistant: done"]
+    assert.deepStrictEqual(shown(log.slice(0, 14)), before)
+    for (let cut = 15; cut < 17; cut++) assert.deepStrictEqual(shown(log.slice(0, cut)), after)
+    assert.deepStrictEqual(shown(log).slice(0, 2), after)
+  })
+
+  it("O-F3: a result without its call is refused, and no replacement leaves one", () => {
+    const lonely = followedBy(three, turnStart(4), stepStart(4, 1), answer(4, 1, [text("no call")]))
+    const event = result([4, 1, 0], outcome("what?"))
+    assert.strictEqual(refusal(lonely, event), "seq 22: call t4s1c0 is not in the answer of its step")
+    assert.include(JSON.stringify(Verification.verify(followedBy(lonely, event))), '"law":2')
+    for (const { seq: from } of batch)
+      for (const { seq: to } of batch) {
+        const next = replaced(from, to, "summary")
+        if (refusal(batch, next) === "accepted")
+          assert.deepStrictEqual(unpaired(messagesOf(followedBy(batch, next))), [])
+      }
+  })
+
+  it("O-F2: an open call is closed before anything is replaced; then all of it may be, and the session goes on", () => {
+    const died = followedBy(
+      three,
+      turnStart(4),
+      stepStart(4, 1),
+      input(said("p4", "four")),
+      answer(4, 1, [block(4, 1, 0)]),
+      call([4, 1, 0])
+    )
+    assert.strictEqual(refusal(died, replaced(1, 17, "before")), "seq 24: context replaced inside a step")
+    const repaired = followedBy(died, ...Repair.closers(stateOf(died)))
+    for (const [from, to] of [
+      [1, 17],
+      [1, 25],
+      [20, 25]
+    ] as const) {
+      const compacted = followedBy(repaired, replaced(from, to, "so far"))
+      assert.deepStrictEqual(unpaired(messagesOf(compacted)), [])
+      accepted(resumed(compacted))
+    }
+  })
+
+  it("O-F5: a compacted log that is folded again, without the texts that no request shows, gives the same list", () => {
+    for (const log of [...sampleLogs(60, 12, 300), followedBy(three, replaced(1, 11, "one and two"))]) {
+      const state = stateOf(log)
+      const { hidden = [] } = state.summary
+      const isHidden = (seq: number) => hidden.some(({ from, to }) => from <= seq && seq <= to)
+      const reloaded = stateOf(log.map((event) => (isHidden(event.seq) ? blanked(event) : event)))
+      assert.deepStrictEqual(messagesOf(log), SessionState.requestMessages(reloaded))
+      assert.strictEqual(SessionState.requestDigest(state), SessionState.requestDigest(reloaded))
+    }
   })
 
   it("O-F2: a call that a failed turn left open may be summarised away, or stay, and is never half of either", () => {

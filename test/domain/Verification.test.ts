@@ -40,9 +40,11 @@ const clean = (log: Log) => {
   assert.deepStrictEqual(shown(Verification.verify(log)), [])
 }
 
-/** Between the end of a step and that of its turn that failed or was cancelled, which are one append, nobody dies. */
+/** Within the end of a turn that failed or was cancelled, from what came of its answer on, nobody dies: it is one append. */
 const isOneAppend = (log: Log, cut: number): boolean => {
+  const last = log[cut - 1]
   const next = log[cut]
+  if (last?.type === "assistant/message" && last.data.interrupted === true) return true
   const kind = next?.type === "turn/end" ? next.data.reason.kind : undefined
   return log[cut - 1]?.type === "step/end" && (kind === "error" || kind === "aborted")
 }

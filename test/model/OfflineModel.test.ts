@@ -269,6 +269,43 @@ describe("OfflineModel", () => {
     })
   )
 
+  it.effect("O-Q4: goes on after a turn that was cut off as if told to continue, and after a second one as well", () =>
+    Effect.gen(function* () {
+      const first = prompt("Run the tests in a; run `deploy`; say bye")
+      const tests = yield* withResults(first, yield* answerTo(first), fake().tools)
+      const lost = fake({ deploy: { error: outcomeUnknown }, "./a ": { error: outcomeUnknown } })
+      const cut = yield* withResults(tests, yield* answerTo(tests), lost.tools)
+      const resumed = input(cut, "Whatever this says.", "resume")
+      const { said, steps } = yield* talk(resumed, fake().tools)
+      assert.deepStrictEqual(steps, [])
+      assert.match(said, /Suite a: passed.*\$ deploy\nnot known\..*bye/s)
+
+      // cut off before anything came of it, and once more while it did something
+      const early = input(input(first, "Go on.", "resume"), "Go on.", "resume")
+      const again = yield* withResults(early, yield* answerTo(early), lost.tools)
+      const rest = yield* talk(input(again, "Go on.", "resume"), fake().tools)
+      assert.deepStrictEqual(
+        rest.steps.map((calls) => calls.map((call) => argumentsOf(call)["command"])),
+        [[testCommand("a")], ["deploy"]]
+      )
+      assert.match(rest.said, /Suite a: passed.*\$ deploy\nexit code 0.*bye/s)
+    })
+  )
+
+  it.effect("takes what waited for the request that is continued, and a new prompt instead of it", () =>
+    Effect.gen(function* () {
+      const first = prompt("Run `first`")
+      const { steps } = yield* talk(input(input(first, "Go on.", "resume"), "Say hello"), fake().tools)
+      assert.deepStrictEqual(steps, [])
+      const noted = input(input(first, "then run `second`", "inject"), "Go on.", "resume")
+      const both = yield* talk(noted, fake().tools)
+      assert.deepStrictEqual(
+        both.steps.flat().map((call) => argumentsOf(call)["command"]),
+        ["first", "second"]
+      )
+    })
+  )
+
   it.effect("has nothing to continue in a new session", () =>
     Effect.gen(function* () {
       const { said, steps } = yield* talk(prompt("Continue"), fake().tools)

@@ -1,7 +1,7 @@
 /**
  * The program in this process: its real command line, on services that a test brings.
  */
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as NodeContext from "@effect/platform-node/NodeContext"
@@ -19,6 +19,9 @@ import { type OutputClosed, Stdio } from "../../src/cli/Stdio.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import type { Summary } from "../../src/domain/SessionState.ts"
 import * as Journal from "../../src/journal/Journal.ts"
+import * as Reaper from "../../src/session/Reaper.ts"
+import * as Repair from "../../src/session/Repair.ts"
+import * as Sessions from "../../src/session/Sessions.ts"
 import { type Log, stateOf } from "./Facts.ts"
 
 /** An empty folder that is gone with the scope. */
@@ -33,6 +36,8 @@ export interface Services {
   readonly journal: JournalService
   readonly agents?: Context.Tag.Service<Agents>
   readonly workspace?: string
+  /** What stands on standard input; without it, nothing. */
+  readonly input?: string
   /** What writing to standard output does, after the text was noted. */
   readonly onOut?: Effect.Effect<void, OutputClosed>
 }
@@ -52,14 +57,21 @@ export const make = (
   const said: Said = { code: undefined, stdout: "", stderr: "" }
   const program = Effect.gen(function* () {
     const workspace = services.workspace ?? (yield* folder)
+    // a file is looked for where a journal must be, and it is not opened here
+    yield* Effect.sync(() => writeFileSync(join(workspace, "x.db"), "x"))
     const journal = Context.make(Journal.Journal, services.journal)
+    const sessions = Sessions.layer.pipe(
+      Layer.provide([Repair.layerSalvage, Reaper.layerNone, NodeContext.layer]),
+      Layer.provideMerge(Layer.succeedContext(journal))
+    )
     const nobody = { open: () => Effect.dieMessage("no agent is meant to be opened") }
     const composition = Layer.succeed(Composition, {
       reading: () => Layer.succeedContext(journal),
+      sessions: () => sessions,
       agents: () => Layer.succeedContext(Context.add(journal, Agents, services.agents ?? nobody))
     })
     const stdio = Layer.succeed(Stdio, {
-      input: Stream.empty,
+      input: services.input === undefined ? Stream.empty : Stream.make(Buffer.from(services.input)),
       out: (text) =>
         Effect.suspend(() => {
           said.stdout += text

@@ -285,20 +285,24 @@ const simulateAttempts = (
       continue
     }
     if (end === 2) return { way: "error", blocks: [] }
-    if (end === 3) return { way: "crash", blocks: [] }
-    if (end === 4) {
+    if (end === 3 || end === 4) {
+      const way = end === 3 ? "crash" : "cancel"
       const content = partial(runs.slice(0, cutAt))
-      if (content.length > 0)
-        world.push({
-          type: "assistant/message",
-          data: {
-            ...at,
-            message: { id: answerId(at.turn, at.step), role: "assistant", source, content },
-            interrupted: true
+      // one policy of repair keeps it as a cancel does, the other does not
+      if (content.length > 0 && (way === "cancel" || world.rarely(2)))
+        world.push(
+          {
+            type: "assistant/message",
+            data: {
+              ...at,
+              message: { id: answerId(at.turn, at.step), role: "assistant", source, content },
+              interrupted: true
+            },
+            sourceEventSeqs: sources(cited)
           },
-          sourceEventSeqs: sources(cited)
-        })
-      return { way: "cancel", blocks: [] }
+          way === "crash"
+        )
+      return { way, blocks: [] }
     }
     if (world.rarely(3))
       cited.push(world.push({ type: "assistant/chunk", data: { ...at, chunk: { type: "usage", usage } } }))

@@ -1,0 +1,62 @@
+/**
+ * `daybook fork`: a child of a session, which begins with what stands in its parent's log.
+ */
+import * as Command from "@effect/cli/Command"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { makeSessionId, type SessionId } from "../domain/Ids.ts"
+import * as Fork from "../session/Fork.ts"
+import * as Place from "./Place.ts"
+import * as SeqOption from "./SeqOption.ts"
+import * as SessionArg from "./SessionArg.ts"
+import { Stdio, say } from "./Stdio.ts"
+import { writing } from "./Writing.ts"
+
+const config = {
+  ...Place.options,
+  at: SeqOption.make({
+    name: "at",
+    description: "The events before this one are the child's. No turn may be open there. Without it, as many as can be."
+  }).pipe(Options.optional),
+  as: SessionArg.option({ name: "as", description: "The id of the child. Without it, a new one." }).pipe(
+    Options.optional
+  ),
+  id: SessionArg.argument
+}
+
+const description = HelpDoc.blocks([
+  HelpDoc.p(
+    [
+      "Makes a child of a session: it has the parent's events up to a place where no turn is open, works in the",
+      "same folder, and goes on by itself from there; the parent stays as it is. Prints the child's id. What",
+      "waits in the parent does not wait in the child. The parent may run meanwhile."
+    ].join("\n")
+  ),
+  HelpDoc.p(["Examples:", "", "  daybook fork ID", "  daybook fork ID --at 21 --as another-way"].join("\n"))
+])
+
+/** `daybook fork`: prints the id of the child, once it is stored. */
+export const command = Command.make("fork", config, (own) => writing(own, fork(own))).pipe(
+  Command.withDescription(description)
+)
+
+// internal
+
+const fork = Effect.fnUntraced(function* (wanted: {
+  readonly id: SessionId
+  readonly at: Option.Option<number>
+  readonly as: Option.Option<SessionId>
+}) {
+  const stdio = yield* Stdio
+  const child = yield* Option.match(wanted.as, { onNone: () => makeSessionId, onSome: Effect.succeed })
+  const { header, parentHead } = yield* Fork.fork({
+    parent: wanted.id,
+    child,
+    ...Option.match(wanted.at, { onNone: () => ({}), onSome: (at) => ({ at }) })
+  })
+  yield* stdio.out(`${child}\n`)
+  if (Option.isNone(wanted.at) && header.seedLength < parentHead)
+    yield* say(`session ${wanted.id} has an open turn: ${child} has the ${header.seedLength} events before it`)
+})
