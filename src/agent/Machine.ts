@@ -270,12 +270,13 @@ export const finish = (machine: Machine, live: LiveTurn.LiveTurn, exit: Exit.Exi
 export const broke = (machine: Machine, cause: unknown): void => {
   const error = machine.session.unsafeBreak(cause)
   const { phase } = machine
-  const live = phase._tag === "Running" ? phase.live : undefined
+  if (phase._tag !== "Running") return become(machine, { _tag: "Broken", error })
+  const { live } = phase
   const failed: TurnEnding = { kind: "error", error: { message: error.message, code: "UNKNOWN" } }
-  const ended = live && endedAs(live, live.stage._tag === "Decided" ? live.stage.ending : failed, false)
-  if (ended !== undefined) machine.last = Option.some(ended)
+  const ended = endedAs(live, live.stage._tag === "Decided" ? live.stage.ending : failed, false)
+  machine.last = Option.some(ended)
   become(machine, { _tag: "Broken", error })
-  if (live !== undefined && ended !== undefined) Deferred.unsafeDone(live.ended, Exit.succeed(ended))
+  Deferred.unsafeDone(live.ended, Exit.succeed(ended))
 }
 
 /** Gives the turn its fiber. What happened before that interrupts it now: a cancel, or a failed write. */
