@@ -270,7 +270,10 @@ export const finish = (machine: Machine, live: LiveTurn.LiveTurn, exit: Exit.Exi
 export const broke = (machine: Machine, cause: unknown): void => {
   const error = machine.session.unsafeBreak(cause)
   const { phase } = machine
-  if (phase._tag !== "Running") return become(machine, { _tag: "Broken", error })
+  if (phase._tag !== "Running") {
+    become(machine, { _tag: "Broken", error })
+    return
+  }
   const { live } = phase
   const failed: TurnEnding = { kind: "error", error: { message: error.message, code: "UNKNOWN" } }
   const ended = endedAs(live, live.stage._tag === "Decided" ? live.stage.ending : failed, false)
