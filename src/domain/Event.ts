@@ -179,7 +179,8 @@ export const place = (event: SessionEvent, seq: number, time: number): Either.Ei
   const frozen = snapshot(event)
   if (Either.isLeft(frozen)) return Either.left(`not JSON without loss: ${frozen.left}`)
   const copy: unknown = frozen.right
-  if (!isAppendable(copy)) return Either.left(`no event that this version may append: ${event.type}`)
+  if (!isAppendable(copy))
+    return Either.left(`no event that this version may append, or data that does not fit it: ${event.type}`)
   const stored: StoredEvent = Object.freeze({ ...copy, seq, time })
   placed.add(stored)
   return Either.right(stored)

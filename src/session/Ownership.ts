@@ -29,14 +29,29 @@ export const self: Effect.Effect<Self, never, FileSystem.FileSystem | Scope> = E
   return owner
 })
 
-/** The owner that a session has now: whoever else wants to write waits for it. None if there is none, or a stale one. */
-export const liveOwner = (record: SessionRecord): Effect.Effect<Option.Option<Owner>, never, FileSystem.FileSystem> =>
+/** How the recorded owner of a session stands to whoever else wants it. */
+export type Standing =
+  | { readonly _tag: "None" }
+  /** Whoever else wants to write waits for it. */
+  | { readonly _tag: "Live"; readonly owner: Owner }
+  /** Its lease is over. It may stand still, be out of sight, or own what this journal is a copy of. */
+  | { readonly _tag: "Silent" }
+  /** Its process has ended: whatever that left running is nobody's. */
+  | { readonly _tag: "Ended" }
+
+/** How the recorded owner stands now. */
+export const standing = (record: SessionRecord): Effect.Effect<Standing, never, FileSystem.FileSystem> =>
   Effect.gen(function* () {
-    if (Option.isNone(record.owner)) return record.owner
+    if (Option.isNone(record.owner)) return { _tag: "None" }
+    const owner = record.owner.value
+    if (yield* hasEnded(owner)) return { _tag: "Ended" }
     const now = yield* Clock.currentTimeMillis
-    if (record.leaseExpires <= now || (yield* hasEnded(record.owner.value))) return Option.none()
-    return record.owner
+    return record.leaseExpires <= now ? { _tag: "Silent" } : { _tag: "Live", owner }
   })
+
+/** The owner that a session has now. None if there is none, or a stale one. */
+export const liveOwner = (record: SessionRecord): Effect.Effect<Option.Option<Owner>, never, FileSystem.FileSystem> =>
+  Effect.map(standing(record), (stands) => (stands._tag === "Live" ? Option.some(stands.owner) : Option.none()))
 
 // internal
 

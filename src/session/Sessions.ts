@@ -119,6 +119,15 @@ export const layer: Layer.Layer<Sessions, never, Journal.Journal | Repair | Reap
 const leftOvers = (state: SessionState.SessionState): ReadonlyArray<LeftOver> =>
   state.brackets.open?.step?.calls.flatMap((call) => (call.result === undefined ? call.processes : [])) ?? []
 
+/**
+ * What became of those groups. They are ended with their owner and no one else's: an owner that fell silent ends its own once
+ * it finds out, and of a session that nobody owned the original may run, whose copy this is.
+ */
+const leftBehind = ({ reaper }: Services, stands: Ownership.Standing, processes: ReadonlyArray<LeftOver>) => {
+  if (processes.length === 0) return Effect.succeed<ReapReport>([])
+  return stands._tag === "Ended" ? reaper.reap(processes) : reaper.look(processes)
+}
+
 /** What taking a session needs. */
 interface Services {
   readonly journal: Context.Tag.Service<Journal.Journal>
@@ -192,17 +201,16 @@ const moved = Effect.fnUntraced(function* (
 const take = Effect.fn("Sessions.take")(function* (services: Services, id: SessionId, options: AcquireOptions) {
   const { files, journal, self } = services
   const record = yield* find(services, id, options)
-  const owner = yield* Effect.provideService(Ownership.liveOwner(record), FileSystem.FileSystem, files)
+  const stands = yield* Effect.provideService(Ownership.standing(record), FileSystem.FileSystem, files)
   // what this layer owned before is its own: the registry says that it is not live any more
-  if (Option.isSome(owner) && owner.value.token !== self.token) {
-    const { host, pid, since } = owner.value
+  if (stands._tag === "Live" && stands.owner.token !== self.token) {
+    const { host, pid, since } = stands.owner
     return yield* new SessionOwned({ sessionId: id, host, pid, since })
   }
   const loaded = yield* load(journal, record)
   if (loaded.head !== record.head) return yield* moved(journal, record, loaded.head)
-  const processes = leftOvers(loaded)
   // it may take a while, so it is no part of what cannot be interrupted
-  const report = processes.length === 0 ? [] : yield* services.reaper.reap(processes)
+  const report = yield* leftBehind(services, stands, leftOvers(loaded))
   return yield* Effect.acquireRelease(own(services, record, loaded, report), ({ epoch }) =>
     Effect.ignore(journal.release(id, epoch))
   )

@@ -1,8 +1,8 @@
 /**
- * The reaper of process groups: what a host left running that was killed, or that stood still until its session was taken.
+ * The reaper of process groups: what a host left running that was killed.
  *
  * - The guard of a group ends it with its host (`ProcessGroup`). Here comes what that could not reach: who left the group,
- *   who killed or stopped the guard, and what a host that is only stopped still runs.
+ *   and who killed or stopped the guard.
  * - A pid comes again: a group is one that the log shows by its number together with the start of its leader, or by the mark
  *   that its processes bear. Nobody else is looked at, let alone signalled (W25).
  */
@@ -26,22 +26,31 @@ export const layer: Layer.Layer<Reaper, never, Settings | FileSystem.FileSystem>
     const settings = yield* Settings
     const bootId = yield* Host.bootId
     const isSearched = ProcessTable.isReadable(proc)
-    return {
-      reap: Effect.fn("Reaper.reap")(function* (processes: ReadonlyArray<LeftOver>) {
-        const { graceMillis, leftOver } = yield* settings.get(Processes)
-        const found = (process: LeftOver): Effect.Effect<Found> =>
-          // pids of another boot or host mean nothing here
-          leftOver === "leave" || !isSearched || process.bootId !== bootId
-            ? Effect.succeed("unknown")
-            : reaped(process, leftOver, Duration.millis(graceMillis))
-        // together, so that they take one grace; an end that has begun is not interrupted
-        return yield* Effect.uninterruptible(
-          Effect.forEach(processes, (process) => Effect.map(found(process), (found) => ({ process, found })), {
-            concurrency: "unbounded"
-          })
-        )
-      })
+    /** What `find` says of each group. Pids of another boot or host mean nothing here. */
+    const told = (processes: ReadonlyArray<LeftOver>, find: (process: LeftOver) => Effect.Effect<Found>) => {
+      const found = (process: LeftOver) =>
+        isSearched && process.bootId === bootId ? find(process) : Effect.succeed<Found>("unknown")
+      // together, so that they take one grace; an end that has begun is not interrupted
+      return Effect.uninterruptible(
+        Effect.forEach(processes, (process) => Effect.map(found(process), (found) => ({ process, found })), {
+          concurrency: "unbounded"
+        })
+      )
     }
+    const reap = Effect.fn("Reaper.reap")(function* (processes: ReadonlyArray<LeftOver>) {
+      const { graceMillis, leftOver } = yield* settings.get(Processes)
+      switch (leftOver) {
+        case "end":
+          return yield* told(processes, (process) => ended(process, Duration.millis(graceMillis)))
+        case "report":
+          return yield* told(processes, seen)
+        case "leave":
+          return processes.map((process) => ({ process, found: "unknown" as const }))
+        default:
+          return leftOver satisfies never
+      }
+    })
+    return { reap, look: Effect.fn("Reaper.look")((processes: ReadonlyArray<LeftOver>) => told(processes, seen)) }
   })
 )
 
@@ -49,12 +58,16 @@ export const layer: Layer.Layer<Reaper, never, Settings | FileSystem.FileSystem>
 
 const proc = "/proc"
 
-const reaped = Effect.fnUntraced(function* (process: LeftOver, leftOver: "end" | "report", grace: Duration.Duration) {
+const lives = ({ escaped, guards, members, sure }: ProcessTable.Found): boolean =>
+  members.length + escaped.length + guards.length > 0 || !sure
+
+const seen = (process: LeftOver): Effect.Effect<Found> =>
+  Effect.sync(() => (lives(targetOf(process).living()) ? "running" : "gone"))
+
+const ended = Effect.fnUntraced(function* (process: LeftOver, grace: Duration.Duration): Effect.fn.Return<Found> {
   const target = targetOf(process)
   const found = target.living()
-  const lives = ProcessEnd.commandsOf(found).length + found.guards.length > 0
-  if (!lives && found.sure) return "gone"
-  if (leftOver === "report") return "running"
+  if (!lives(found)) return "gone"
   const left = yield* ProcessEnd.end(target, grace, found)
   return left.length > 0 ? "running" : "ended"
 })

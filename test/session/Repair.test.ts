@@ -63,12 +63,13 @@ const running = followedBy(asking, answer(1, 1, [block(1, 1, 0)]), call([1, 1, 0
 
 const policies = { minimal: Repair.layer, salvage: Repair.layerSalvage }
 
-/** Sessions over a journal that holds this log, repaired by a policy; every left-over process still ran. */
+/** Sessions over a journal that holds this log, repaired by a policy; every left-over process still runs. */
 const over = (log: Log, policy: keyof typeof policies) =>
   Effect.gen(function* () {
     const journal = yield* Inside.journalOf({ s: log })
     const reaper = Layer.succeed(Reaper, {
-      reap: (processes) => Effect.succeed(processes.map((process) => ({ process, found: "ended" as const })))
+      reap: () => Effect.dieMessage("nobody owned it"),
+      look: (processes) => Effect.succeed(processes.map((process) => ({ process, found: "running" as const })))
     })
     const context = yield* Layer.build(
       Layer.provide(
@@ -131,7 +132,7 @@ describe.each(["minimal", "salvage"] as const)("a session repaired by the %s pol
       const { acquire, log } = yield* over(running, name)
       yield* acquire
       const told = (yield* log).flatMap((event) => (event.type === "tool/result" ? [textOf(event.data.message)] : []))
-      assert.match(told.join(), /recorded as started, outcome unknown\. Its process 4711 still ran and was ended\. /)
+      assert.match(told.join(), /recorded as started, outcome unknown\. Its process 4711 still runs\. /)
     })
   )
 

@@ -19,6 +19,7 @@ import { text } from "../../src/domain/Message.ts"
 import type { FeedItem } from "../../src/domain/Notice.ts"
 import { answerCalls } from "../../src/domain/Results.ts"
 import { requestMessages } from "../../src/domain/SessionState.ts"
+import * as Host from "../../src/internal/Host.ts"
 import * as Journal from "../../src/journal/Journal.ts"
 import { call, type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import * as Feed from "../../src/session/Feed.ts"
@@ -419,7 +420,8 @@ describe("taking a session", () => {
                 Effect.sync(() => {
                   reaped.push(...processes.map((process) => process.pgid))
                   return []
-                })
+                }),
+              look: () => Effect.succeed([])
             })
           )
         )
@@ -447,14 +449,33 @@ describe("taking a session", () => {
     return world
   })
 
-  it.scoped("W25: what unanswered calls left running is ended first, what answered ones started is not touched", () =>
+  it.scoped("W25: what unanswered calls of a dead owner left running is ended first, and nobody else's", () =>
     Effect.gen(function* () {
-      const world = yield* dead
-      const reaped: Array<number> = []
-      const sessions = yield* reaping(world.journal, reaped)
-      yield* sessions.acquire(World.id, { cwd: "/", create: "never" })
-      assert.deepStrictEqual(reaped, [101])
-    })
+      const self = yield* Host.identity
+      const owners: ReadonlyArray<readonly [string, Partial<Journal.Owner> | undefined, ReadonlyArray<number>]> = [
+        ["dead", { pid: 2 ** 30 }, [101]],
+        ["left behind by this process", {}, [101]],
+        ["silent, and out of sight", { bootId: "another boot" }, []],
+        [
+          "silent, and alive",
+          { pid: globalThis.process.ppid, processStart: yield* Host.startTimeOf(globalThis.process.ppid) },
+          []
+        ],
+        ["nobody: what was stored is a copy", undefined, []]
+      ]
+      for (const [name, owner, due] of owners) {
+        const world = yield* dead
+        const { epoch, head, leaseExpires, summary } = yield* world.journal.find(World.id)
+        const taken = { ...self, token: "t", since: 0, ...owner }
+        const more = { events: [], summary, owner: taken, leaseRead: leaseExpires, leaseExpires: 0 }
+        if (owner !== undefined) yield* world.journal.take({ id: World.id, head, epoch, ...more })
+        const reaped: Array<number> = []
+        const sessions = yield* reaping(world.journal, reaped)
+        yield* sessions.acquire(World.id, { cwd: "/", create: "never" })
+        // what answered calls started is not touched
+        assert.deepStrictEqual(reaped, due, name)
+      }
+    }).pipe(Effect.provide(NodeFileSystem.layer))
   )
 
   it.scoped("law 8: what repair adds carries the time of the last real event", () =>

@@ -10,19 +10,23 @@ import * as ProcessReaper from "../../src/tool/ProcessReaper.ts"
 import { bundled, eventually, host, marked, ofGroup } from "../support/processes.ts"
 
 /** What a reaper that was set up like this says of one group. */
-const reap = (
-  process: LeftOver,
-  processes: Partial<typeof Settings.Processes.schema.Type> = {}
-): Effect.Effect<Found | undefined> =>
-  Effect.flatMap(Reaper, ({ reap }) => reap([process])).pipe(
-    Effect.map((report) => report.find((each) => each.process === process)?.found),
-    Effect.provide(
-      Layer.provide(ProcessReaper.layer, [
-        NodeFileSystem.layer,
-        Settings.layerMemory({ processes: { graceMillis: 200, ...processes } })
-      ])
+const asked =
+  (how: "reap" | "look") =>
+  (
+    process: LeftOver,
+    processes: Partial<typeof Settings.Processes.schema.Type> = {}
+  ): Effect.Effect<Found | undefined> =>
+    Effect.flatMap(Reaper, (reaper) => reaper[how]([process])).pipe(
+      Effect.map((report) => report.find((each) => each.process === process)?.found),
+      Effect.provide(
+        Layer.provide(ProcessReaper.layer, [
+          NodeFileSystem.layer,
+          Settings.layerMemory({ processes: { graceMillis: 200, ...processes } })
+        ])
+      )
     )
-  )
+const reap = asked("reap")
+const look = asked("look")
 
 /** A host whose command is up, and what it recorded. */
 const running = Effect.fnUntraced(function* (script: string) {
@@ -49,11 +53,13 @@ describe("ProcessReaper", () => {
         assert.lengthOf(marked(mark), 2)
         assert.strictEqual(yield* reap(process, { leftOver: "leave" }), "unknown")
         assert.strictEqual(yield* reap(process, { leftOver: "report" }), "running")
+        assert.strictEqual(yield* look(process), "running")
         assert.strictEqual(yield* reap({ ...process, bootId: "another boot" }), "unknown")
         assert.isNotEmpty(marked(mark))
         assert.strictEqual(yield* reap(process), "ended")
         assert.deepStrictEqual(marked(mark), [])
         assert.strictEqual(yield* reap(process), "gone")
+        assert.strictEqual(yield* look(process), "gone")
       }).pipe(Effect.provide(NodeFileSystem.layer)),
     60_000
   )
