@@ -11,7 +11,15 @@ import * as Cause from "effect/Cause"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { JournalUnsupported, SessionElsewhere, SessionOwned } from "../domain/Errors.ts"
+import {
+  JournalBusy,
+  JournalFailed,
+  JournalFull,
+  JournalUnsupported,
+  SessionElsewhere,
+  SessionOwned
+} from "../domain/Errors.ts"
+import type { SessionId } from "../domain/Ids.ts"
 import { NoBoundary } from "../session/Fork.ts"
 import { withoutStyle } from "./Help.ts"
 import { flattened } from "./Line.ts"
@@ -20,6 +28,30 @@ import { OutputClosed, type Stdio, say } from "./Stdio.ts"
 
 /** The command line cannot be followed. Nothing was changed. */
 export class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
+
+/** The journal let nothing be done to a session, and does not name it itself. */
+export class SessionUntouched extends Data.TaggedError("SessionUntouched")<{
+  readonly sessionId: SessionId
+  /** What was not done. */
+  readonly what: string
+  readonly cause: JournalFull | JournalBusy | JournalFailed
+}> {
+  override get message() {
+    return `session ${this.sessionId}: ${this.what}. ${this.cause.message}`
+  }
+}
+
+/** Says of an effect that only begins something with a session what was not done, where the journal lets nothing be done. */
+export const untouched =
+  (sessionId: SessionId, what: string) =>
+  <A, E, R>(effect: Effect.Effect<A, E | JournalFull | JournalBusy | JournalFailed, R>) =>
+    Effect.catchAll(effect, (error) =>
+      Effect.fail(
+        error instanceof JournalFull || error instanceof JournalBusy || error instanceof JournalFailed
+          ? new SessionUntouched({ sessionId, what, cause: error })
+          : error
+      )
+    )
 
 /** What is said of a failure, and the exit code. A line is missing where nobody is left to read it. */
 export interface Explained {

@@ -8,6 +8,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { makeSessionId, type SessionId } from "../domain/Ids.ts"
 import * as Fork from "../session/Fork.ts"
+import { untouched } from "./Failure.ts"
+import { count } from "./Line.ts"
 import * as Place from "./Place.ts"
 import * as SeqOption from "./SeqOption.ts"
 import * as SessionArg from "./SessionArg.ts"
@@ -55,8 +57,8 @@ const fork = Effect.fnUntraced(function* (wanted: {
     parent: wanted.id,
     child,
     ...Option.match(wanted.at, { onNone: () => ({}), onSome: (at) => ({ at }) })
-  })
+  }).pipe(untouched(wanted.id, "no child was made"))
   yield* stdio.out(`${child}\n`)
   if (Option.isNone(wanted.at) && header.seedLength < parentHead)
-    yield* say(`session ${wanted.id} has an open turn: ${child} has the ${header.seedLength} events before it`)
+    yield* say(`session ${wanted.id} has an open turn: ${child} has the ${count(header.seedLength, "event")} before it`)
 })

@@ -9,12 +9,13 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { SessionExists } from "../domain/Errors.ts"
 import { reasonOf } from "../internal/Refusal.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Composition } from "./Composition.ts"
-import { UsageError } from "./Failure.ts"
+import { UsageError, untouched } from "./Failure.ts"
 import * as Place from "./Place.ts"
 import { root } from "./Root.ts"
 import * as SessionFile from "./SessionFile.ts"
@@ -58,7 +59,13 @@ const readFile = Effect.fnUntraced(function* (name: string) {
   const { input } = yield* Stdio
   const fs = yield* FileSystem.FileSystem
   const file = name === "-" ? "standard input" : name
-  const refuse = (why: string) => new UsageError({ message: `${file} cannot be read: ${why}. Nothing was imported.` })
+  const refuse = (why: string) =>
+    new UsageError({
+      message: `${file} cannot be read: ${why}. Nothing was imported. Name a file that \`daybook export\` wrote.`
+    })
+  const isFolder =
+    name !== "-" && (yield* Effect.option(fs.stat(name))).pipe(Option.exists(({ type }) => type === "Directory"))
+  if (isFolder) return yield* refuse("it is a folder")
   const bytes =
     name === "-"
       ? Stream.catchAllCause(input, (cause) => Stream.fail(refuse(String(Cause.squash(cause)))))
@@ -72,7 +79,8 @@ const store = Effect.fnUntraced(function* ({ header, log }: Read) {
   const { id } = header
   const journal = yield* Journal
   const stdio = yield* Stdio
-  if (!(yield* journal.create(header, log))) return yield* new SessionExists({ sessionId: id })
+  if (!(yield* untouched(id, "it was not stored")(journal.create(header, log))))
+    return yield* new SessionExists({ sessionId: id })
   yield* stdio.out(`${id}\n`)
   if (log.summary.open)
     yield* say(

@@ -11,6 +11,7 @@ import * as Stream from "effect/Stream"
 import type { SessionId } from "../domain/Ids.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Sessions } from "../session/Sessions.ts"
+import { untouched } from "./Failure.ts"
 import * as Gist from "./Gist.ts"
 import { count } from "./Line.ts"
 import * as Pages from "./Pages.ts"
@@ -55,7 +56,9 @@ const repair = Effect.fnUntraced(function* (wanted: { readonly id: SessionId; re
   const sessions = yield* Sessions
   const stdio = yield* Stdio
   // given back before anything is printed: whoever reads may be slow
-  const { foundHead, loadedHead } = yield* Effect.scoped(sessions.acquire(id, { cwd: "", create: "never" }))
+  const { foundHead, loadedHead } = yield* Effect.scoped(
+    untouched(id, "it was not taken, and nothing was changed")(sessions.acquire(id, { cwd: "", create: "never" }))
+  )
   const closing = loadedHead - foundHead
   if (closing === 0) return yield* wanted.json ? say(balanced(id)) : stdio.out(`${balanced(id)}\n`)
   const render = wanted.json ? Gist.json : Gist.line

@@ -23,7 +23,7 @@ import { makeSessionId, type SessionId } from "../domain/Ids.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as OfflineGrammar from "../model/OfflineGrammar.ts"
 import { Composition } from "./Composition.ts"
-import { supervised, UsageError } from "./Failure.ts"
+import { supervised, UsageError, untouched } from "./Failure.ts"
 import { count } from "./Line.ts"
 import * as Models from "./Models.ts"
 import * as Pages from "./Pages.ts"
@@ -203,12 +203,17 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, wat
   // fails where there is none to go on with
   if (Option.isNone(errand.prompt)) yield* journal.find(id)
   const agent = yield* restore(
-    agents.open(id, {
-      cwd: errand.place.workspace,
-      create: Option.isSome(moved) ? "never" : "if-absent",
-      // without one the log decides
-      ...Option.match(errand.route, { onNone: () => ({}), onSome: (route) => ({ config: route }) })
-    })
+    untouched(
+      id,
+      "it was not opened, and nothing was sent"
+    )(
+      agents.open(id, {
+        cwd: errand.place.workspace,
+        create: Option.isSome(moved) ? "never" : "if-absent",
+        // without one the log decides
+        ...Option.match(errand.route, { onNone: () => ({}), onSome: (route) => ({ config: route }) })
+      })
+    )
   )
   const what = Effect.map(agent.status, screen.waitingFor)
   yield* Effect.flatMap(Shutdown, (shutdown) => shutdown.waitingFor({ what, tell: screen.note }))

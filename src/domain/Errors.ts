@@ -3,6 +3,7 @@
  *
  * - One class per way of recovering. Each says what happened, to which session, what was kept, and what to do next.
  */
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { SessionId } from "./Ids.ts"
 
@@ -81,6 +82,11 @@ export class JournalUnsupported extends Schema.TaggedError<JournalUnsupported>()
   }
 }
 
+/** Whether the system does not let a file be written. */
+const isDenied = (cause: unknown): boolean =>
+  Predicate.hasProperty(cause, "code") &&
+  /^(SQLITE_(READONLY|CANTOPEN|PERM)|EACCES|EPERM|EROFS)/.test(String(cause.code))
+
 /** The database cannot be opened, read or written, and no other error says why. What was stored before is kept. */
 export class JournalFailed extends Schema.TaggedError<JournalFailed>()("JournalFailed", {
   file: Schema.String,
@@ -89,7 +95,9 @@ export class JournalFailed extends Schema.TaggedError<JournalFailed>()("JournalF
 }) {
   override get message() {
     const why = this.cause instanceof Error ? this.cause.message : String(this.cause)
-    return `${this.file}: ${this.operation} failed: ${why}. What was stored before is kept.`
+    return isDenied(this.cause)
+      ? `${this.file} cannot be written: ${why}. What was stored before is kept. Make the file and its folder writable, or name another one.`
+      : `${this.file}: ${this.operation} failed: ${why}. What was stored before is kept.`
   }
 }
 
@@ -108,7 +116,7 @@ export class SessionNotFound extends Schema.TaggedError<SessionNotFound>()("Sess
 /** The id that a new session was to get is that of another one. Nothing was changed, and nothing of it adopted. */
 export class SessionExists extends Schema.TaggedError<SessionExists>()("SessionExists", ofSession) {
   override get message() {
-    return `session ${this.sessionId} is there already; nothing was changed. Go on with that one, or use another id or another database.`
+    return `session ${this.sessionId} is there already; nothing was changed. Go on with that one, or take another database (--db) or, for a fork, another id (--as).`
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * Forks: a child that begins with what its parent's log holds up to a place where no turn is open.
+ * Forks: a child that begins with what its parent's log holds up to a closed turn.
  *
  * - Reading is all that it needs of the parent, which may run meanwhile; from then on the two logs grow independently.
  * - The child has the parent's events as they are, those of a newer version too. What waited in the parent waits there alone:
@@ -17,7 +17,7 @@ import { Seq, SessionId } from "../domain/Ids.ts"
 import * as SessionState from "../domain/SessionState.ts"
 import { formatVersion, Journal, type SessionHeader, type SessionRecord } from "../journal/Journal.ts"
 
-/** The log cannot be cut there: a turn is open, nothing stands before, or it ends earlier. Nothing was changed. */
+/** The log cannot be cut there: a turn is open, none has ended yet, or the log ends earlier. Nothing was changed. */
 export class NoBoundary extends Schema.TaggedError<NoBoundary>()("NoBoundary", {
   sessionId: SessionId,
   at: Seq,
@@ -38,7 +38,7 @@ export class NoBoundary extends Schema.TaggedError<NoBoundary>()("NoBoundary", {
 export interface ForkOptions {
   readonly parent: SessionId
   readonly child: SessionId
-  /** The events before this seq are the child's; without it, all up to the last place where no turn is open. */
+  /** The events before this seq are the child's; without it, all up to the last place where a turn has ended and none is open. */
   readonly at?: number
 }
 
@@ -110,13 +110,13 @@ const read = Effect.fnUntraced(function* (journal: JournalService, record: Sessi
   return log
 })
 
-/** The seqs that have something before them, and no turn open. */
+/** The seqs before which a turn has ended, and none is open. */
 const placesIn = (log: ReadonlyArray<StoredEvent>): ReadonlyArray<number> => {
   const places: Array<number> = []
-  let isOpen = false
+  let isClosed = false
   for (const { seq, type } of log) {
-    isOpen = type === "turn/start" || (isOpen && type !== "turn/end")
-    if (!isOpen) places.push(seq + 1)
+    isClosed = type === "turn/end" || (isClosed && type !== "turn/start")
+    if (isClosed) places.push(seq + 1)
   }
   return places
 }
@@ -129,7 +129,7 @@ const noBoundary = (
   at: number
 ): NoBoundary => {
   const open = log.findLast((event) => event.seq < at && event.type === "turn/start")
-  const inside = open?.type === "turn/start" ? `turn ${open.data.turn} is open there` : "nothing stands before it"
+  const inside = open?.type === "turn/start" ? `turn ${open.data.turn} is open there` : "no turn has ended before it"
   const why = at > log.length ? `it has ${log.length} events` : inside
   const nearest = [places.findLast((place) => place < at), places.find((place) => place > at)]
   return new NoBoundary({ sessionId: id, at, why, nearest: nearest.filter((place) => place !== undefined) })

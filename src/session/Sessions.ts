@@ -6,6 +6,7 @@
  *   together with the ownership in one transaction (law 8). If anything moved meanwhile, all of it is done again.
  * - Releasing makes everything durable, then gives the lease back. Until then the lease is renewed.
  */
+import { isAbsolute } from "node:path"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -82,8 +83,9 @@ const make = Effect.gen(function* () {
   yield* Leases.renewing(journal, self.token, registry)
 
   const acquire = Effect.fn("Sessions.acquire")(
-    function* (id: SessionId, options: AcquireOptions) {
+    function* (id: SessionId, given: AcquireOptions) {
       const place = yield* Registry.reserve(registry, id, self)
+      const options = { ...given, cwd: yield* absolute(services, given.cwd) }
       const taken = yield* Effect.retry(take(services, id, options), {
         times: maxTakes,
         while: (error) => error._tag === "SeqConflict"
@@ -136,6 +138,10 @@ interface Services {
   readonly files: FileSystem.FileSystem
   readonly self: Ownership.Self
 }
+
+/** A folder by a name that means it from anywhere. */
+const absolute = ({ files }: Services, cwd: string): Effect.Effect<string> =>
+  isAbsolute(cwd) ? Effect.succeed(cwd) : Effect.orElseSucceed(files.realPath(cwd), () => cwd)
 
 /** The stored record; a new one where there is none and one may be created. */
 const find = Effect.fnUntraced(function* ({ journal }: Services, id: SessionId, options: AcquireOptions) {

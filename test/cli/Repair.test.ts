@@ -195,7 +195,7 @@ describe("daybook fork", () => {
         [
           ["--at", "9"],
           2,
-          /^daybook: session s cannot be forked at seq 9: turn 1 is open there\. .* seq 1 and seq 21\.\n$/
+          /^daybook: session s cannot be forked at seq 9: turn 1 is open there\. .* The nearest place is seq 21\.\n$/
         ],
         [["--at", "x"], 2, /--at takes a whole number from 0 on/],
         [["--as", "../x"], 2, /"\.\.\/x" is no session id/]

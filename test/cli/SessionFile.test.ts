@@ -346,7 +346,7 @@ describe("import", () => {
       for (const name of ["nowhere.jsonl", "."]) {
         const { code, stderr } = yield* Inside.run({ journal, workspace }, "import", join(workspace, name))
         assert.strictEqual(code, 2)
-        assert.match(stderr, /^daybook: .* cannot be read: .*\. Nothing was imported\.\n$/)
+        assert.match(stderr, /^daybook: .* cannot be read: .*\. Nothing was imported\. Name a file .*\n$/)
       }
     })
   )

@@ -62,7 +62,7 @@ const log = followedBy(
   claimed("next-turn", 0),
   stepStart(3, 1)
 )
-const places = [1, 9, 10, 11, 12, 19, 20]
+const places = [9, 10, 11, 12, 19, 20]
 
 const create = (journal: Journal.Journal["Type"], events: Log, id: SessionId = parent) =>
   Effect.map(
@@ -147,14 +147,14 @@ describe("Fork", () => {
         const head = "session parent cannot be forked at seq"
         assert.include(
           yield* why(4),
-          `${head} 4: turn 1 is open there. Nothing was changed. The nearest places are seq 1 and seq 9.`
+          `${head} 4: turn 1 is open there. Nothing was changed. The nearest place is seq 9.`
         )
         assert.include(
           yield* why(log.length),
           `${head} ${log.length}: turn 3 is open there. Nothing was changed. The nearest place is seq 20.`
         )
         assert.include(yield* why(99), `${head} 99: it has ${log.length} events.`)
-        assert.include(yield* why(0), "nothing stands before it")
+        for (const place of [0, 1]) assert.include(yield* why(place), "no turn has ended before it")
         yield* create(journal, logOf(turnStart(1)), SessionId.make("young"))
         const young = yield* failureOf(Fork.fork({ parent: SessionId.make("young"), child }))
         assert.include(String(young), "No turn of it has ended yet.")

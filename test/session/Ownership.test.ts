@@ -294,4 +294,12 @@ describe("ownership", () => {
       assert.strictEqual(known.header.cwd, "/work")
     })
   )
+
+  it.scoped("J11: a folder that is given by a relative name is the one that it means now", () =>
+    Effect.gen(function* () {
+      const shared = yield* journal
+      const session = yield* (yield* sessionsOf(shared)).acquire(id, { cwd: ".", create: "if-absent" })
+      assert.strictEqual(session.header.cwd, process.cwd())
+    })
+  )
 })
