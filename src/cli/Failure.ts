@@ -45,12 +45,10 @@ export class SessionUntouched extends Data.TaggedError("SessionUntouched")<{
 export const untouched =
   (sessionId: SessionId, what: string) =>
   <A, E, R>(effect: Effect.Effect<A, E | JournalFull | JournalBusy | JournalFailed, R>) =>
-    Effect.catchAll(effect, (error) =>
-      Effect.fail(
-        error instanceof JournalFull || error instanceof JournalBusy || error instanceof JournalFailed
-          ? new SessionUntouched({ sessionId, what, cause: error })
-          : error
-      )
+    Effect.mapError(effect, (error) =>
+      error instanceof JournalFull || error instanceof JournalBusy || error instanceof JournalFailed
+        ? new SessionUntouched({ sessionId, what, cause: error })
+        : error
     )
 
 /** What is said of a failure, and the exit code. A line is missing where nobody is left to read it. */
