@@ -1,7 +1,8 @@
 /**
  * `daybook verify`: whether a log holds every law that a log can show.
  *
- * - It reads a page at a time and keeps what the fold keeps; it takes no session and changes nothing.
+ * - It reads a page at a time and keeps what the fold keeps; it takes no session and changes nothing. Who stored what the
+ *   journal itself is asked.
  * - Where there is no journal there is nothing to be found fine: that is an error.
  * - What cannot be read is told, and what can be read after it is judged as far as it can be.
  */
@@ -37,7 +38,8 @@ const description = HelpDoc.blocks([
       "Checks the log of a session, or of every session, against the laws that a log can show: each request",
       "that was sent is one that a strict provider takes (1), calls and results pair (2), turns and steps end",
       "(3), nothing came of a call before it was started (6), input is used once and not lost (7), and the log",
-      "and its repair only go forward (8). It can be read while the session runs; nothing is changed."
+      "and its repair only go forward (8); and no owner stored anything whose time was over (9). It can be",
+      "read while the session runs; nothing is changed."
     ].join("\n")
   ),
   HelpDoc.p(
@@ -165,6 +167,8 @@ const verify = Effect.fnUntraced(function* (journal: Context.Tag.Service<Journal
     if (summary !== undefined && after.head === events && !isSummary(after.summary, summary))
       yield* print([`seq ${events} law 8: its record sums it up as ${canonical(after.summary)}`])
     yield* print(Verification.end(verification).map(lineOf))
+    const unfenced = yield* journal.unfenced(id, maxLines - lines)
+    yield* print(unfenced.map((seq) => `seq ${seq} law 9: it was stored by an owner whose time was over`))
   }
   return { id, events, lines, ...(openTurn === undefined ? {} : { openTurn }) } satisfies Found
 })

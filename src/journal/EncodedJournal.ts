@@ -62,6 +62,7 @@ export interface Store {
   readonly chunks: (id: SessionId, range: Range) => Effect.Effect<ReadonlyArray<EventRows.ChunkRow>, JournalError>
   /** How many rows a session has in a range. */
   readonly count: (id: SessionId, range: Range) => Effect.Effect<number, JournalError>
+  readonly unfenced: (id: SessionId, limit: number) => Effect.Effect<ReadonlyArray<number>, JournalError>
   readonly list: (offset: number, limit: number) => Effect.Effect<ReadonlyArray<RecordCodec.SessionRow>, JournalError>
 }
 
@@ -147,6 +148,10 @@ export const make = (store: Store) => {
         return yield* Codec.corrupt(reader.place, `between seq ${from} and seq ${last} events are missing`)
       const isHidden = (seq: number) => hidden.some((range) => seq >= range.from && seq <= range.to)
       return yield* EventRows.decodeOutline(reader, rows, isHidden)
+    }),
+    unfenced: Effect.fn("Journal.unfenced")(function* (id: SessionId, limit: number) {
+      yield* checkCount("unfenced limit", limit)
+      return yield* store.unfenced(id, limit)
     }),
     list: Effect.fn("Journal.list")(function* ({ limit, offset }: { readonly offset: number; readonly limit: number }) {
       yield* checkCount("list offset", offset)

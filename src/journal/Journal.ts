@@ -75,6 +75,11 @@ export class Journal extends Context.Tag("daybook/journal/Journal")<
       range: { readonly from: number; readonly limit: number; readonly hidden: ReadonlyArray<Range> }
     ) => Effect.Effect<ReadonlyArray<StoredEvent>, JournalError>
     /**
+     * The seqs of events that no owner can have stored there: their epoch is below that of the event before, or above the
+     * session's. In order, at most `limit`; none as long as every write was fenced (law 9).
+     */
+    readonly unfenced: (id: SessionId, limit: number) => Effect.Effect<ReadonlyArray<number>, JournalError>
+    /**
      * Sessions that have events, of any version, the last created first, at most `limit` after the first `offset`. A
      * record that cannot be read stands in its place as what is wrong with it: the others are listed all the same.
      */

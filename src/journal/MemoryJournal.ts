@@ -36,6 +36,7 @@ export const makeEmpty = (location: string) => {
     outline: () => Effect.succeed([]),
     chunks: () => Effect.succeed([]),
     count: () => Effect.succeed(0),
+    unfenced: () => Effect.succeed([]),
     list: () => Effect.succeed([])
   })
 }
@@ -119,6 +120,16 @@ const makeStore = (): EncodedJournal.Store => {
       ),
     chunks: (id, range) => Effect.sync(() => eventsOf(id, range).filter(isChunk)),
     count: (id, range) => Effect.sync(() => eventsOf(id, range).length),
+    unfenced: (id, limit) =>
+      Effect.sync(() => {
+        const { events = [], row } = sessions.get(id) ?? {}
+        const isUnfenced = ({ epoch }: EventRow, index: number) =>
+          epoch < (events[index - 1]?.epoch ?? 0) || epoch > (row?.epoch ?? 0)
+        return events
+          .filter(isUnfenced)
+          .map(({ seq }) => seq)
+          .slice(0, limit)
+      }),
     list: (offset, limit) =>
       Effect.sync(() =>
         Array.from(sessions.values(), (entry) => entry.row)

@@ -93,6 +93,11 @@ const makeStore = ({ location, read, sql, write }: Transactions): EncodedJournal
         read("count", (connection) => statements.count(connection, { id, ...range })),
         ([row]) => row?.n ?? 0
       ),
+    unfenced: (id, limit) =>
+      Effect.map(
+        read("unfenced", (connection) => statements.unfenced(connection, { id, limit })),
+        (rows) => rows.map(({ seq }) => seq)
+      ),
     list: (offset, limit) => read("list", (connection) => statements.list(connection, { offset, limit }))
   }
 }
@@ -170,6 +175,12 @@ const prepareAll = (sql: SqlClient) => ({
   ),
   count: prepare<{ readonly n: number }, "id" | "from" | "to">(
     sql`SELECT count(*) AS n FROM session_event WHERE session = ${"id"} AND seq >= ${"from"} AND seq <= ${"to"}`
+  ),
+  unfenced: prepare<{ readonly seq: number }, "id" | "limit">(
+    sql`SELECT placed.seq FROM session
+      JOIN (SELECT session, seq, epoch, LAG(epoch) OVER (ORDER BY seq) AS before
+        FROM session_event WHERE session = ${"id"}) AS placed ON placed.session = session.id
+      WHERE placed.epoch < placed.before OR placed.epoch > session.epoch ORDER BY placed.seq LIMIT ${"limit"}`
   ),
   list: prepare<SessionRow, "offset" | "limit">(
     sql`SELECT * FROM session WHERE head > 0 ORDER BY created DESC, id DESC LIMIT ${"limit"} OFFSET ${"offset"}`

@@ -202,6 +202,16 @@ describe("daybook verify", () => {
     })
   )
 
+  it.scoped("law 9: says of an event that its owner's time was over", () =>
+    Effect.gen(function* () {
+      const journal = yield* Inside.journalOf({ good })
+      const { code, stdout } = yield* verify({ ...journal, unfenced: () => Effect.succeed([2, 5]) })
+      assert.strictEqual(code, 1)
+      const line = (seq: number) => `good seq ${seq} law 9: it was stored by an owner whose time was over\n`
+      assert.strictEqual(stdout, line(2) + line(5))
+    })
+  )
+
   it.scoped("an unknown session is an error, and no sessions at all are none", () =>
     Effect.gen(function* () {
       const journal = yield* Inside.journalOf({})

@@ -531,6 +531,7 @@ const owning = (test: Test) => {
         "SessionFenced"
       ])
       assert.deepStrictEqual(yield* appendAll(batch(4, 1, { epoch: 1 })), [5])
+      assert.deepStrictEqual(yield* journal.unfenced(id, 10), [])
       // the closers stand under the new epoch: tried again, they count as written
       assert.deepStrictEqual(yield* appendAll(batch(2, 2, { epoch: 1 })), [4])
     }))

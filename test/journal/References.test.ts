@@ -232,5 +232,6 @@ const emptyStore: EncodedJournal.Store = {
   outline: unused,
   chunks: unused,
   count: unused,
+  unfenced: unused,
   list: unused
 }

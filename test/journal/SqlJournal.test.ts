@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import { SessionId } from "../../src/domain/Ids.ts"
 import { latest } from "../../src/journal/Migrations.ts"
-import { batch, chunks, failureOf, header, id, suite } from "../contract/journal.ts"
+import { batch, chunks, failureOf, header, id, noSummary, owner, suite } from "../contract/journal.ts"
 import { file, layerTemporary, meddle, opened, openedBelow, program, spawned } from "./support.ts"
 
 suite("the journal in SQLite", layerTemporary)
@@ -121,6 +121,25 @@ describe("stored rows", () => {
       const listed = yield* journal.list({ offset: 0, limit: 10 })
       const shown = listed.map(Either.match({ onLeft: (left) => left._tag, onRight: (record) => record.header.id }))
       assert.sameMembers(shown, ["JournalCorrupt", other])
+    })
+  )
+})
+
+describe("epochs", () => {
+  it.scoped("law 9: an event that no owner can have stored there is found", () =>
+    Effect.gen(function* () {
+      const filename = yield* written(5)
+      const journal = yield* opened(filename)
+      const more = { summary: noSummary, owner, leaseRead: 0, leaseExpires: 1 }
+      yield* journal.take({ ...batch(5, 2), ...more })
+      assert.deepStrictEqual(yield* journal.unfenced(id, 10), [])
+      const change = (sets: string) => meddle(filename, (database) => database.exec(`UPDATE session_event ${sets}`))
+      change("SET epoch = 1 WHERE seq = 2")
+      assert.deepStrictEqual(yield* journal.unfenced(id, 10), [3])
+      change("SET epoch = 2 WHERE seq IN (2, 6)")
+      assert.deepStrictEqual(yield* journal.unfenced(id, 10), [2, 3, 6])
+      assert.deepStrictEqual(yield* journal.unfenced(id, 2), [2, 3])
+      assert.deepStrictEqual(yield* journal.unfenced(SessionId.make("nobody"), 2), [])
     })
   )
 })
