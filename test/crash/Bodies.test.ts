@@ -96,7 +96,7 @@ describe("SIGKILL at a chosen moment", () => {
 
   for (const kind of ["followup", "steer", "inject"] as const)
     it.live(
-      `law 7 O-L4: right after a ${kind} returned, the message is in the log, and it is used once`,
+      `law 7 W33 O-L4: right after a ${kind} returned, the message is in the log, and it is used once`,
       () =>
         Effect.scoped(
           Effect.gen(function* () {
