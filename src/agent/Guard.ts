@@ -16,6 +16,7 @@ import * as Request from "../domain/Request.ts"
 import * as SessionState from "../domain/SessionState.ts"
 import * as Transcript from "../domain/Transcript.ts"
 import { canonical } from "../internal/Json.ts"
+import { foldStored } from "../session/Load.ts"
 import type { Session } from "../session/Session.ts"
 
 /** A request was not sent: it is not what the log of its session derives, or nobody could see whether it is. */
@@ -51,7 +52,8 @@ const rolling: MakeCheck = (session) => {
 /** Compares the text of the request with that of the one which the stored events derive, folded from the first one on. */
 const strict: MakeCheck = (session) => (request) =>
   Effect.gen(function* () {
-    const state = yield* Effect.mapError(stored(session), (cause) => {
+    const first = SessionState.initial(session.header.seedLength)
+    const state = yield* Effect.mapError(foldStored(first, session.read), (cause) => {
       const detail = "what is stored cannot be read, and so not compared with it"
       return new RequestRefused({ sessionId: session.id, detail, cause })
     })
@@ -87,16 +89,3 @@ const differences = (
   }
   return differing
 }
-
-/** How many stored events are read at once. */
-const pageSize = 2000
-
-/** The state of all that is stored. */
-const stored = Effect.fnUntraced(function* (session: Session) {
-  let state = SessionState.initial(session.header.seedLength)
-  for (;;) {
-    const events = yield* session.read(state.head, pageSize)
-    state = yield* SessionState.fold(events, state)
-    if (events.length < pageSize) return state
-  }
-})

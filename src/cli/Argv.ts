@@ -9,8 +9,11 @@
  */
 import * as Command from "@effect/cli/Command"
 import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
+import type * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import type { Usage } from "@effect/cli/Usage"
+import * as ValidationError from "@effect/cli/ValidationError"
+import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as HashMap from "effect/HashMap"
 import * as LogLevel from "effect/LogLevel"
@@ -43,9 +46,26 @@ export const grammarOf = <Name extends string, R, E, A>(command: Command.Command
   )
 })
 
+/** An option, and what the help says of it. */
+export interface OptionText {
+  readonly name: string
+  readonly description: string
+}
+
 /** An option whose value is a text, exactly as it was given. */
 export const text = (name: string): Options.Options<string> =>
   Options.map(Options.text(name), (value) => (isCarried(value) ? value.slice(1, -1) : value))
+
+/** An option whose value is a text that means something: `read` tells what, or what is wrong with it. */
+export const reading = <A>(
+  { description, name, value }: OptionText & { readonly value: string },
+  read: (text: string) => Effect.Effect<A, HelpDoc.HelpDoc>
+): Options.Options<A> =>
+  text(name).pipe(
+    Options.withPseudoName(value),
+    Options.withDescription(description),
+    Options.mapEffect((given) => Effect.mapError(read(given), ValidationError.invalidValue))
+  )
 
 /** The words after the program's name, each option joined with its value; or what is wrong with them, in one line. */
 export const normalize = (

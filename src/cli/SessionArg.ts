@@ -3,8 +3,7 @@
  */
 import * as Args from "@effect/cli/Args"
 import * as HelpDoc from "@effect/cli/HelpDoc"
-import * as Options from "@effect/cli/Options"
-import * as ValidationError from "@effect/cli/ValidationError"
+import type * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SessionId } from "../domain/Ids.ts"
@@ -25,15 +24,5 @@ export const argument: Args.Args<SessionId> = Args.text({ name: "ID" }).pipe(
 )
 
 /** An option whose value is a session id. */
-export const option = ({
-  description,
-  name
-}: {
-  readonly name: string
-  readonly description: string
-}): Options.Options<SessionId> =>
-  Argv.text(name).pipe(
-    Options.withPseudoName("ID"),
-    Options.withDescription(description),
-    Options.mapEffect((text) => Effect.mapError(decode(text), ValidationError.invalidValue))
-  )
+export const option = (said: Argv.OptionText): Options.Options<SessionId> =>
+  Argv.reading({ ...said, value: "ID" }, decode)

@@ -8,6 +8,7 @@ import { hostname } from "node:os"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as ProcStat from "./ProcStat.ts"
 
 /** What `/proc` does not tell. */
 const unknown = "unknown"
@@ -22,25 +23,17 @@ export interface Identity {
   readonly bootId: string
 }
 
-/** The fields of a process's stat from its state on; none if there is no such process, or no `/proc`. */
-const statOf = (pid: number): Effect.Effect<Option.Option<ReadonlyArray<string>>, never, FileSystem.FileSystem> =>
+/** What there is to know of a process; none if there is no such process, or no `/proc`. */
+const statOf = (pid: number): Effect.Effect<Option.Option<ProcStat.ProcStat>, never, FileSystem.FileSystem> =>
   FileSystem.FileSystem.pipe(
     Effect.flatMap((fs) => fs.readFileString(`/proc/${pid}/stat`)),
-    // the command name may hold anything, so count from the last parenthesis
-    Effect.map((stat) => stat.slice(stat.lastIndexOf(")") + 2).split(" ")),
-    Effect.option
+    Effect.map((line) => Option.fromNullable(ProcStat.parse(line))),
+    Effect.orElseSucceed(Option.none)
   )
-
-/** Field 22 of the manual of `proc`; the state is field 3. */
-const startOf = (stat: ReadonlyArray<string>): string => stat[22 - 3] ?? unknown
-
-/** Whether all of it has ended and waits for its parent to look: what it held is given back by then. */
-const isZombie = (stat: ReadonlyArray<string>): boolean =>
-  stat[0] === "X" || (stat[0] === "Z" && Number(stat[20 - 3]) <= 1)
 
 /** When a process started, in clock ticks since boot; `unknown` where there is no `/proc`. */
 export const startTimeOf = (pid: number): Effect.Effect<string, never, FileSystem.FileSystem> =>
-  Effect.map(statOf(pid), Option.match({ onNone: () => unknown, onSome: startOf }))
+  Effect.map(statOf(pid), Option.match({ onNone: () => unknown, onSome: ({ started }) => String(started) }))
 
 /** Where pids mean what they mean here: the boot of this host and the pid namespace; `unknown` where there is no `/proc`. */
 export const bootId: Effect.Effect<string, never, FileSystem.FileSystem> = Effect.gen(function* () {
@@ -64,5 +57,5 @@ export const hasEnded = (there: Identity): Effect.Effect<boolean, never, FileSys
   Effect.gen(function* () {
     if (!isTold(there) || there.bootId !== (yield* bootId)) return false
     const stat = yield* statOf(there.pid)
-    return Option.isNone(stat) || startOf(stat.value) !== there.processStart || isZombie(stat.value)
+    return Option.isNone(stat) || String(stat.value.started) !== there.processStart || stat.value.hasEnded
   })

@@ -7,6 +7,7 @@
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Predicate from "effect/Predicate"
 import { JournalCorrupt, type JournalError } from "../domain/Errors.ts"
 import type { Range, StoredEvent } from "../domain/Event.ts"
 import * as SessionState from "../domain/SessionState.ts"
@@ -16,6 +17,19 @@ type JournalService = Context.Tag.Service<Journal.Journal>
 
 /** How many events are read at once. */
 const pageSize = 2000
+
+/** Folds all that is stored from a state on, a page at a time. Fails with why it does not follow from that state. */
+export const foldStored = Effect.fnUntraced(function* <E>(
+  from: SessionState.SessionState,
+  read: (from: number, limit: number) => Effect.Effect<ReadonlyArray<StoredEvent>, E>
+): Effect.fn.Return<SessionState.SessionState, E | string> {
+  let state = from
+  for (;;) {
+    const events = yield* read(state.head, pageSize)
+    state = yield* SessionState.fold(events, state)
+    if (events.length < pageSize) return state
+  }
+})
 
 /**
  * The state of a stored log, as far as it goes now: it may have grown since its record was read. Fails where its events,
@@ -28,7 +42,10 @@ export const load = Effect.fnUntraced(function* (
   const { begun, state } = yield* outlined(journal, record)
   const { open } = state.brackets
   const isAnswering = open?.step !== undefined && open.step.answer === undefined
-  const loaded = yield* whole(journal, record, isAnswering ? begun : state)
+  const read = (from: number, limit: number) => journal.read(record.header.id, { from, limit })
+  const loaded = yield* Effect.mapError(foldStored(isAnswering ? begun : state, read), (error) =>
+    Predicate.isString(error) ? corrupt(journal, record, error) : error
+  )
   const { hidden } = loaded.summary
   // else texts were left out that a request shows
   if (!(record.summary.hidden ?? []).every((range) => isIn(range, hidden ?? [])))
@@ -57,23 +74,6 @@ const outlined = Effect.fnUntraced(function* (journal: JournalService, record: J
       if (event.type === "step/start") begun = before
     }
     if (events.length < pageSize) return { state, begun }
-  }
-})
-
-/** The state after all events that follow, chunks and all. */
-const whole = Effect.fnUntraced(function* (
-  journal: JournalService,
-  record: Journal.SessionRecord,
-  from: SessionState.SessionState
-) {
-  let state = from
-  for (;;) {
-    const events: ReadonlyArray<StoredEvent> = yield* journal.read(record.header.id, {
-      from: state.head,
-      limit: pageSize
-    })
-    state = yield* sound(journal, record, SessionState.fold(events, state))
-    if (events.length < pageSize) return state
   }
 })
 

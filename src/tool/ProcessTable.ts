@@ -7,6 +7,7 @@
  * - Everything is synchronous: a table that is read over several turns of the event loop is of no moment in time.
  */
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from "node:fs"
+import * as ProcStat from "../internal/ProcStat.ts"
 
 /** What belongs to a call: a group, whatever comes from it, and whatever bears its mark. */
 export interface Wanted {
@@ -47,19 +48,19 @@ export const looks = (proc: string, wanted: Wanted): ((since: number) => Found) 
   return (since) => {
     const found: Growing = { members: [], escaped: [], guards: [] }
     const ours = new Set<number>()
-    const strangers = new Map<number, Stat>()
+    const strangers = new Map<number, ProcStat.ProcStat>()
     const seen = new Set<number>()
     let unsure = 0
-    /** Whether the number of the group still means it. */
-    const isGroup = wanted.leaderStart === undefined || startOf(proc, wanted.pgid) === wanted.leaderStart
+    /** Whether the number of the group still means it: that of a zombie is nobody else's yet. */
+    const isGroup = wanted.leaderStart === undefined || readStat(proc, wanted.pgid)?.started === wanted.leaderStart
     /** Whether this host says where an environment lies. */
     const tells = readStat(proc, "self")?.environment === "some"
-    const join = (stat: Stat, kind: "members" | "escaped") => {
+    const join = (stat: ProcStat.ProcStat, kind: "members" | "escaped") => {
       ours.add(stat.pid)
       found[kind].push(stat.pid)
       known.set(stat.pid, stat.started)
     }
-    const isOurs = (stat: Stat) =>
+    const isOurs = (stat: ProcStat.ProcStat) =>
       (isGroup && stat.session === wanted.pgid) || known.get(stat.pid) === stat.started || ours.has(stat.ppid)
 
     // Read the list again until there is nobody new on it: who is about to fork and to exit must not slip through.
@@ -68,7 +69,7 @@ export const looks = (proc: string, wanted: Wanted): ((since: number) => Found) 
       unsure = 0
       if (fresh.length === 0) break
       for (const pid of fresh) {
-        const stat = readStat(proc, pid)
+        const stat = readLiving(proc, pid)
         const kind =
           stat === undefined || stat.started < since
             ? "gone"
@@ -111,13 +112,13 @@ const maxRounds = 20
 
 const pids = (proc: string): ReadonlyArray<number> => readdirSync(proc).map(Number).filter(Number.isInteger)
 
-const kindOf = (proc: string, stat: Stat, wanted: Wanted, isMember: boolean, tells: boolean): Kind => {
+const kindOf = (proc: string, stat: ProcStat.ProcStat, wanted: Wanted, isMember: boolean, tells: boolean): Kind => {
   const environment = readEnvironment(proc, stat.pid)
   if (isMember) return has(environment, wanted.guardMark) ? "guards" : "members"
   if (environment !== "") return has(environment, wanted.mark) ? "escaped" : "stranger"
   if (environment === undefined || !tells) return "stranger"
   // asked again: while one program is replaced by another there is none, and then there is one that was not read yet
-  const now = readStat(proc, stat.pid)
+  const now = readLiving(proc, stat.pid)
   return now === undefined || now.isKernel || now.environment === "empty" ? "stranger" : "unsure"
 }
 
@@ -154,45 +155,13 @@ const readLine = (path: string): string | undefined => {
   }
 }
 
-/** The fields of a line of `stat` from the state on. The command name may hold anything, so count from the last parenthesis. */
-const fieldsOf = (stat: string): ReadonlyArray<string> => stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+const readStat = (proc: string, pid: number | "self"): ProcStat.ProcStat | undefined =>
+  ProcStat.parse(readLine(`${proc}/${pid}/stat`) ?? "")
 
-/** Fields are numbered as the manual of `proc` does; the state is the third. */
-const fieldOf = (fields: ReadonlyArray<string>, index: number): number => Number(fields[index - 3])
-
-/** When a process started, a zombie too: its number is nobody else's yet. */
-const startOf = (proc: string, pid: number): number => fieldOf(fieldsOf(readLine(`${proc}/${pid}/stat`) ?? ""), 22)
-
-interface Stat {
-  readonly pid: number
-  readonly ppid: number
-  readonly pgid: number
-  readonly session: number
-  /** A thread of the kernel is no program, and never has an environment. */
-  readonly isKernel: boolean
-  readonly started: number
-  readonly environment: "none" | "empty" | "some"
-}
-
-/** A process that lives; zombies do not, unless it is their first thread alone that has ended. */
-const readStat = (proc: string, pid: number | "self"): Stat | undefined => {
-  const stat = readLine(`${proc}/${pid}/stat`) ?? ""
-  const fields = fieldsOf(stat)
-  const [state] = fields
-  if (state === undefined || fields.length < 20) return undefined
-  const field = (index: number) => fieldOf(fields, index)
-  if ("Xx".includes(state) || (state === "Z" && field(20) <= 1)) return undefined
-  const begin = field(50)
-  const end = field(51)
-  return {
-    pid: Number.parseInt(stat, 10),
-    ppid: field(4),
-    pgid: field(5),
-    session: field(6),
-    isKernel: (field(9) & 0x200000) !== 0,
-    started: field(22),
-    environment: end > 0 ? (end > begin ? "some" : "empty") : "none"
-  }
+/** A process that lives; a zombie is none. */
+const readLiving = (proc: string, pid: number): ProcStat.ProcStat | undefined => {
+  const stat = readStat(proc, pid)
+  return stat?.hasEnded === true ? undefined : stat
 }
 
 const has = (environment: string | undefined, assignment: string): boolean =>

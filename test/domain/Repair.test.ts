@@ -15,7 +15,6 @@ import {
   claimed,
   decided,
   followedBy,
-  header,
   input,
   inserted,
   type Log,
@@ -27,6 +26,7 @@ import {
   settled,
   spawned,
   stateOf,
+  stepAsking,
   stepEnd,
   stepStart,
   turnEnd,
@@ -45,13 +45,8 @@ const codes = (events: ReadonlyArray<SessionEvent>): ReadonlyArray<string | unde
 const prompt = said("p", "run it")
 /** A turn whose step has an answer that calls these tools. */
 const called = (...names: ReadonlyArray<string>): Log =>
-  logOf(
-    inserted("next-turn", 0, prompt),
-    turnStart(1),
-    claimed("next-turn", 0),
-    stepStart(1, 1),
-    input(prompt),
-    header(),
+  followedBy(
+    stepAsking(prompt),
     answer(
       1,
       1,

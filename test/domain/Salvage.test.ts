@@ -16,14 +16,11 @@ import {
   block,
   call,
   chunk,
-  claimed,
   decided,
   followedBy,
-  header,
   input,
   inserted,
   type Log,
-  logOf,
   outcome,
   partial,
   placed,
@@ -31,6 +28,7 @@ import {
   settled,
   spawned,
   stateOf,
+  stepAsking,
   stepEnd,
   stepStart,
   turnEnd,
@@ -42,14 +40,7 @@ const prompt = said("p", "go")
 const closing = [stepEnd(1, 1), turnEnd(1, "interrupted")]
 
 /** A step that asks: what it streams begins at seq 6. */
-const asking = logOf(
-  inserted("next-turn", 0, prompt),
-  turnStart(1),
-  claimed("next-turn", 0),
-  stepStart(1, 1),
-  input(prompt),
-  header()
-)
+const asking = stepAsking(prompt)
 
 const streamed = (...chunks: ReadonlyArray<RunChunk>): Log =>
   followedBy(

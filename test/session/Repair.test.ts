@@ -28,16 +28,13 @@ import {
   block,
   call,
   chunk,
-  claimed,
   followedBy,
-  header,
   input,
-  inserted,
   type Log,
-  logOf,
   said,
   spawned,
   stateOf,
+  stepAsking,
   stepEnd,
   stepStart,
   turnEnd,
@@ -50,14 +47,7 @@ const id = SessionId.make("s")
 const where = { cwd: "/workspace", create: "never" } as const
 
 const prompt = said("p", "go")
-const asking = logOf(
-  inserted("next-turn", 0, prompt),
-  turnStart(1),
-  claimed("next-turn", 0),
-  stepStart(1, 1),
-  input(prompt),
-  header()
-)
+const asking = stepAsking(prompt)
 const streaming = followedBy(asking, chunk(1, 1, "half an "), chunk(1, 1, "answer"))
 const running = followedBy(asking, answer(1, 1, [block(1, 1, 0)]), call([1, 1, 0]), spawned([1, 1, 0]))
 

@@ -191,6 +191,17 @@ export const result = (at: Place, told: ToolOutcome, cites: ReadonlyArray<number
   }
 }
 
+/** A first turn whose step asks the model, which has said nothing yet: what follows has seq 6. */
+export const stepAsking = (prompt: UserMessage): Log =>
+  logOf(
+    inserted("next-turn", 0, prompt),
+    turnStart(1),
+    claimed("next-turn", 0),
+    stepStart(1, 1),
+    input(prompt),
+    header()
+  )
+
 /** Every seq that a citation names, in order. */
 export const sourceSeqs = (cited: Sources): ReadonlyArray<number> =>
   "from" in cited ? Array.from({ length: cited.to - cited.from + 1 }, (_, i) => cited.from + i) : cited
