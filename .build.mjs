@@ -26,6 +26,8 @@ const { metafile } = await build({
   format: "esm",
   target: "node20",
   external: ["better-sqlite3"],
+  // jsonc-parser's other entry finds its parts at run time, where a bundle has none
+  mainFields: ["module", "main"],
   // less to parse at every start; names stay, for whoever reads a stack trace
   minifyWhitespace: true,
   minifySyntax: true,

@@ -27,7 +27,7 @@ const id = Ids.SessionId.make("tour")
 /** Starts the program on a long command, and kills it while that runs. */
 const killed = (folder: string, db: string) =>
   Effect.async<void>((resume) => {
-    const words = ["run", "--session", id, "--workspace", folder, "--db", db, "Run `sleep 300`"]
+    const words = ["run", "--yes", "--session", id, "--workspace", folder, "--db", db, "Run `sleep 300`"]
     const child = spawn(process.execPath, ["dist/main.js", ...words], { stdio: ["ignore", "inherit", "pipe"] })
     child.stderr.on("data", (data) => {
       if (String(data).includes("sleep 300")) child.kill("SIGKILL")

@@ -3,6 +3,7 @@
  *
  * - Deltas are shown at once; the log gets them in runs, a run 50 ms after its first delta at the latest.
  * - What is pending joins the log before anything that follows it, also when the stream is cut.
+ * - What came of a failed attempt never becomes an answer (D14, O08).
  */
 import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
@@ -13,7 +14,7 @@ import * as Answer from "../domain/Answer.ts"
 import { attemptOf } from "../domain/Brackets.ts"
 import * as Chunks from "../domain/Chunk.ts"
 import type { SessionBroken } from "../domain/Errors.ts"
-import { type SessionEvent, sources } from "../domain/Event.ts"
+import { type EventOf, type SessionEvent, sources } from "../domain/Event.ts"
 import type { SessionState } from "../domain/SessionState.ts"
 import * as Metrics from "../internal/Metrics.ts"
 import { ChatError } from "../model/ChatModel.ts"
@@ -27,9 +28,16 @@ export interface Attempt {
   readonly place: Answer.Place
   readonly assembly: Answer.Assembly
   readonly runs: Chunks.RunBuffer
+  /** Set once its stream has failed, by whoever received it. */
+  hasFailed: boolean
 }
 
-export const make = (place: Answer.Place): Attempt => ({ place, assembly: Answer.make(), runs: Chunks.emptyRuns() })
+export const make = (place: Answer.Place): Attempt => ({
+  place,
+  assembly: Answer.make(),
+  runs: Chunks.emptyRuns(),
+  hasFailed: false
+})
 
 const received = (attempt: Attempt, runs: ReadonlyArray<Chunks.RunChunk>): ReadonlyArray<SessionEvent> =>
   runs.map((chunk) => ({
@@ -151,9 +159,26 @@ export const answered = (attempt: Attempt, state: SessionState): ReadonlyArray<S
     }
   ])
 
-/** The pending run and, if anything readable came, the answer so far, marked as interrupted. */
+/** The pending run and, if anything readable came before a cancel, the answer so far, marked as interrupted. */
 export const interrupted = (attempt: Attempt, state: SessionState): ReadonlyArray<SessionEvent> =>
-  withRun(attempt, state, (cited) => Answer.interrupted(attempt.assembly, attempt.place, cited))
+  attempt.hasFailed
+    ? failed(attempt)
+    : withRun(attempt, state, (cited) => Answer.interrupted(attempt.assembly, attempt.place, cited))
 
 /** The pending run alone: what a failed attempt leaves (D14). */
 export const failed = (attempt: Attempt): ReadonlyArray<SessionEvent> => received(attempt, Chunks.endRuns(attempt.runs))
+
+/**
+ * The pending run, and that another attempt follows. To be appended as one: where the log has all that came of a failed
+ * attempt, it has that it failed, and no repair takes it for half an answer.
+ */
+export const retried = (
+  attempt: Attempt,
+  retry: Pick<EventOf<"request/retry">["data"], "attempt" | "delayMillis" | "failure">
+): ReadonlyArray<SessionEvent> => [
+  ...failed(attempt),
+  {
+    type: "request/retry",
+    data: { turn: attempt.place.turn, step: attempt.place.step, ...retry, ...Answer.usageOf(attempt.assembly) }
+  }
+]

@@ -1,7 +1,9 @@
 /**
  * Hooks of the agent loop: where a composition may look in and decide.
  *
- * - A hook runs on the turn's fibers: a cancel interrupts it. One that fails or dies ends the turn as `error`.
+ * - A hook runs on the turn's fibers: a cancel interrupts it. One that fails or dies ends the turn as `error`, and no later
+ *   one is asked.
+ * - Layers add hooks to those below. At each point those below come first, and each sees what the ones before it left.
  * - The request hook may change the config only; the step itself runs the guard and calls the model after it.
  */
 import * as Context from "effect/Context"
@@ -42,11 +44,14 @@ export type RequestErrorDecision = "policy" | "retry" | "give-up"
 
 /** What a composition may decide, each at its point of the loop. */
 export interface HookPoints {
-  /** Before a step takes its input. Nothing is claimed yet: if the turn dies here, the input still waits (R8). */
+  /**
+   * Before a step takes its input. Nothing is claimed yet: if the turn dies here, the input still waits (R8). A rejection is
+   * the last word.
+   */
   readonly preStep: (place: Place, offered: ReadonlyArray<UserMessage>) => Effect.Effect<PreStep, HookFailed>
   /** Before each request of a step, with the config it would use. */
   readonly request: (place: Place, config: Partial<ModelConfig>) => Effect.Effect<Partial<ModelConfig>, HookFailed>
-  /** After a request failed, before the retry policy is asked. */
+  /** After a request failed, before the retry policy is asked. The first that says other than "policy" decides. */
   readonly requestError: (place: Place, error: ChatError) => Effect.Effect<RequestErrorDecision, HookFailed>
   /** When a turn would end. If next-step input waits afterwards, the turn goes on. */
   readonly stopping: (place: Place) => Effect.Effect<void, HookFailed>
@@ -64,5 +69,24 @@ export class Hooks extends Context.Reference<Hooks>()("daybook/agent/Hooks", {
   defaultValue: (): HookPoints => none
 }) {}
 
-/** These hooks, and nothing at the points that are left out. */
-export const layer = (hooks: Partial<HookPoints>): Layer.Layer<Hooks> => Layer.succeed(Hooks, { ...none, ...hooks })
+/** The hooks below, and then these; a point that is left out does nothing. */
+export const layer = (hooks: Partial<HookPoints>): Layer.Layer<Hooks> =>
+  Layer.effect(
+    Hooks,
+    Effect.map(Hooks, (below) => inOrder(below, { ...none, ...hooks }))
+  )
+
+// internal
+
+const inOrder = (first: HookPoints, second: HookPoints): HookPoints => ({
+  preStep: (place, offered) =>
+    Effect.flatMap(first.preStep(place, offered), (decision) =>
+      decision._tag === "Reject" ? Effect.succeed(decision) : second.preStep(place, decision.messages)
+    ),
+  request: (place, config) => Effect.flatMap(first.request(place, config), (changed) => second.request(place, changed)),
+  requestError: (place, error) =>
+    Effect.flatMap(first.requestError(place, error), (decision) =>
+      decision === "policy" ? second.requestError(place, error) : Effect.succeed(decision)
+    ),
+  stopping: (place) => Effect.zipRight(first.stopping(place), second.stopping(place))
+})

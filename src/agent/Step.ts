@@ -6,11 +6,9 @@
  *   (law 1, R3).
  * - Whatever interrupts or fails a step leaves it open: the turn closes it.
  */
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as HashSet from "effect/HashSet"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { SessionBroken } from "../domain/Errors.ts"
 import type { SessionEvent } from "../domain/Event.ts"
@@ -22,12 +20,9 @@ import * as SessionState from "../domain/SessionState.ts"
 import { inputMessages } from "../domain/Transcript.ts"
 import { canonical, deepFreeze } from "../internal/Json.ts"
 import { quiet } from "../internal/Spans.ts"
-import { type ChatError, toFailure } from "../model/ChatModel.ts"
-import * as Retry from "../model/Retry.ts"
 import type * as Session from "../session/Session.ts"
 import * as Scheduler from "../tool/Scheduler.ts"
-import * as Attempt from "./Attempt.ts"
-import type { RequestRefused } from "./Guard.ts"
+import * as Attempts from "./Attempts.ts"
 import { HookFailed, type Place } from "./Hooks.ts"
 import * as LiveTurn from "./LiveTurn.ts"
 import type { Loop } from "./Loop.ts"
@@ -41,7 +36,7 @@ export class NoRoute extends Schema.TaggedError<NoRoute>()("NoRoute", { missing:
 }
 
 /** Why a step did not come to its end. */
-export type StepError = ChatError | HookFailed | NoRoute | PromptConflict | RequestRefused | SessionBroken
+export type StepError = Attempts.AttemptsError | NoRoute | PromptConflict
 
 /** How a step went: whether its answer called tools, whether one of them asked to conclude the turn. */
 export interface StepResult {
@@ -181,57 +176,6 @@ const derive = Effect.fnUntraced(function* ({ session }: Loop) {
   return Object.freeze(request)
 })
 
-/** What to do after a failed attempt: the wait before the next one, or none. */
-const decide = (loop: Loop, place: Place, error: ChatError, attempt: number) =>
-  Effect.map(loop.hooks.requestError(place, error), (decision) => {
-    const again = decision === "retry" || (decision === "policy" && Retry.isTransient(error.reason))
-    return again ? Retry.delayBefore(attempt) : Option.none()
-  })
-
-/**
- * Asks the model until it answers or gives up, each time once all before it is durable (R3) and the guard let it pass. The
- * answer is in the log on return.
- */
-const ask = Effect.fnUntraced(function* (
-  loop: Loop,
-  live: LiveTurn.LiveTurn,
-  place: Place,
-  request: Request.ChatRequest
-) {
-  const { turn, step } = place
-  const { model, provider } = request.config
-  for (let tries = 1; ; tries++) {
-    const attempt = Attempt.make({ turn, step, provider, model })
-    yield* loop.session.barrier
-    yield* loop.guard(request)
-    live.attempt = attempt
-    const failure = yield* Attempt.receive(loop.session, attempt, loop.model.stream(request)).pipe(
-      Effect.ensuring(Effect.suspend(() => Effect.annotateCurrentSpan({ ...attempt.assembly.usage }))),
-      quiet("ChatModel.stream", { provider, model, attempt: tries }),
-      Effect.as(Option.none<ChatError>()),
-      Effect.catchTag("ChatError", (error) => Effect.succeedSome(error))
-    )
-    if (Option.isNone(failure)) {
-      yield* loop.session.append((state) => {
-        live.attempt = undefined
-        return Attempt.answered(attempt, state)
-      })
-      return
-    }
-    yield* loop.session.append(() => {
-      live.attempt = undefined
-      return Attempt.failed(attempt)
-    })
-    const delay = yield* decide(loop, place, failure.value, tries)
-    if (Option.isNone(delay)) return yield* failure.value
-    const delayMillis = Duration.toMillis(delay.value)
-    yield* loop.session.append(() => [
-      { type: "request/retry", data: { turn, step, attempt: tries, delayMillis, failure: toFailure(failure.value) } }
-    ])
-    yield* Effect.sleep(delay.value)
-  }
-})
-
 const traced = <A, E>(effect: Effect.Effect<A, E>, loop: Loop, live: LiveTurn.LiveTurn, step: number) =>
   quiet("Agent.step", { sessionId: loop.session.id, turn: live.turn, step })(effect)
 
@@ -249,7 +193,7 @@ export const run = Effect.fnUntraced(function* (
   const header: Header = { config, system, tools: loop.tools.specs }
   yield* session.append((state) => headerEvents(state, session.loadedHead, header))
   const request = yield* derive(loop)
-  yield* ask(loop, live, place, request)
+  yield* Attempts.run(loop, live, place, request)
   const answer = session.unsafeState().brackets.open?.step?.answer
   const toolsRan = answer !== undefined && toolCalls(answer).length > 0
   const concluded = toolsRan ? yield* Scheduler.run(loop, at, () => LiveTurn.causeOf(live) !== undefined) : false

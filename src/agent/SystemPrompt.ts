@@ -8,6 +8,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import type { SessionId } from "../domain/Ids.ts"
 import { wellFormed } from "../internal/Json.ts"
 
 /** More than one section is said to be all of the prompt. The turn ends as `error`; nothing was sent. */
@@ -19,22 +20,33 @@ export class PromptConflict extends Schema.TaggedError<PromptConflict>()("Prompt
   }
 }
 
+/** What a prompt is for. None of it changes while an agent lives. */
+export interface Occasion {
+  readonly sessionId: SessionId
+  /** When the session was created, in Unix milliseconds: the same after a restore. */
+  readonly created: number
+  /** The names of the tools that a model is shown, in that order. */
+  readonly tools: ReadonlyArray<string>
+}
+
 export interface Section {
   readonly name: string
-  /** Lower comes first: identity 0, persona 10, workspace 20, tools 30. */
+  /** Lower comes first: identity 0, persona 10, workspace 20, date 25, tools 30, instructions 40. */
   readonly order: number
   /** The text, or what finds it out, once a step. */
-  readonly text: string | Effect.Effect<string>
+  readonly text: string | ((occasion: Occasion) => Effect.Effect<string>)
   /** It is the whole prompt: nothing else is in it (P05). */
   readonly complete?: true
 }
 
 /** The text of these sections: that of the complete one alone, where there is one. */
-export const assemble = Effect.fnUntraced(function* (sections: ReadonlyArray<Section>) {
+export const assemble = Effect.fnUntraced(function* (sections: ReadonlyArray<Section>, occasion: Occasion) {
   const complete = sections.filter(isComplete)
   if (complete.length > 1) return yield* new PromptConflict({ names: complete.map((section) => section.name) })
   const asked = (complete.length === 1 ? complete : sections).toSorted((a, b) => a.order - b.order)
-  const texts = yield* Effect.forEach(asked, ({ text }) => (typeof text === "string" ? Effect.succeed(text) : text))
+  const texts = yield* Effect.forEach(asked, ({ text }) =>
+    typeof text === "string" ? Effect.succeed(text) : text(occasion)
+  )
   const shown = texts.map((text) => wellFormed(text.trim())).filter((text) => text !== "")
   return shown.join("\n\n")
 })

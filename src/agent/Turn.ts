@@ -31,6 +31,12 @@ type Next =
 
 const end = (ending: TurnEnding): Next => ({ _tag: "End", ending })
 
+const occasionOf = ({ session, tools }: Loop): SystemPrompt.Occasion => ({
+  sessionId: session.id,
+  created: session.header.created,
+  tools: tools.specs.map(({ name }) => name)
+})
+
 /** Offers what waits to the pre-step hook, and runs a step if there is reason for one. */
 const nextStep = Effect.fnUntraced(function* (
   loop: Loop,
@@ -41,7 +47,7 @@ const nextStep = Effect.fnUntraced(function* (
   const { session } = loop
   const offered = Inbox.offer(session.unsafeState().inbox, step === 1 ? "first" : "inner")
   if (offered.length === 0 && !toolsRan) return end({ kind: "completed" })
-  const system = yield* Effect.flatMap(loop.prompt.sections, SystemPrompt.assemble)
+  const system = yield* SystemPrompt.assemble(yield* loop.prompt.sections, occasionOf(loop))
   const decision = yield* loop.hooks.preStep({ sessionId: session.id, turn: live.turn, step }, offered)
   if (decision._tag === "Reject") {
     yield* Step.claim(session, live.turn, offered)

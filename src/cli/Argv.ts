@@ -5,46 +5,15 @@
  *   send `--sesion` to a model. Here such a word is an error; words after `--` are taken as they are.
  * - It takes a value that is also a command's name for that command: `--db events` becomes `--db=events`.
  * - It trims values, and stumbles over line breaks: such a value is carried between two NULs, which no argument can hold.
- * - Which options there are is read from the commands themselves.
  */
-import * as Command from "@effect/cli/Command"
-import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
 import type * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
-import type { Usage } from "@effect/cli/Usage"
 import * as ValidationError from "@effect/cli/ValidationError"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as HashMap from "effect/HashMap"
 import * as LogLevel from "effect/LogLevel"
-import * as Option from "effect/Option"
+import { type Grammar, type Known, pathOf } from "./Grammar.ts"
 import { brief } from "./Line.ts"
-
-/** What a command takes: its options by name, and whether they take a value; the names of its arguments. */
-export interface Known {
-  readonly options: ReadonlyMap<string, "value" | "switch">
-  readonly args: ReadonlyArray<string>
-  /** How many of the arguments must be given. */
-  readonly required: number
-}
-
-/** What a program understands: the options of its root, and those of each command. */
-export interface Grammar {
-  readonly name: string
-  readonly root: Known
-  readonly commands: ReadonlyMap<string, Known>
-}
-
-/** The grammar of a command with subcommands. */
-export const grammarOf = <Name extends string, R, E, A>(command: Command.Command<Name, R, E, A>): Grammar => ({
-  name: [...Command.getNames(command)][0] ?? "",
-  root: knownBy(Command.getUsage(command)),
-  commands: new Map(
-    HashMap.toEntries(Command.getSubcommands(command))
-      .map(([name, descriptor]) => [name, knownBy(CommandDescriptor.getUsage(descriptor))] as const)
-      .toSorted(([a], [b]) => (a < b ? -1 : 1))
-  )
-})
 
 /** An option, and what the help says of it. */
 export interface OptionText {
@@ -78,35 +47,35 @@ export const normalize = (
   if (asked !== -1) return ask(grammar, words, asked)
   const result: Array<string> = []
   const given: Array<string> = []
-  let command: string | undefined
+  const path = [grammar.name]
   let known = grammar.root
   let seen = new Set<string>()
   for (let i = 0; i < before.length; i++) {
     const word = before[i] ?? ""
     if (isOption(word)) {
       const read = readOption(known, word, before[i + 1])
-      if (Either.isLeft(read)) return Either.left(`${read.left} ${see(grammar, command)}`)
-      if (seen.has(nameOf(word))) return Either.left(`${nameOf(word)} is given twice. ${see(grammar, command)}`)
+      if (Either.isLeft(read)) return Either.left(`${read.left} ${see(path)}`)
+      if (seen.has(nameOf(word))) return Either.left(`${nameOf(word)} is given twice. ${see(path)}`)
       seen.add(nameOf(word))
       result.push(...read.right.words)
       if (read.right.tookNext) i++
       continue
     }
     result.push(word)
-    if (command !== undefined) {
+    if (known.commands.size === 0) {
       given.push(word)
       continue
     }
-    const chosen = grammar.commands.get(word)
-    if (chosen === undefined) return Either.left(unknownCommand(grammar, word))
-    command = word
+    const chosen = known.commands.get(word)
+    if (chosen === undefined) return Either.left(unknownCommand(known, path, word))
+    path.push(word)
     known = chosen
     seen = new Set()
   }
   given.push(...words.slice(dashes + 1))
-  if (command === undefined) return Either.left(noCommand(grammar))
+  if (known.commands.size > 0) return Either.left(noCommand(known, path))
   const problem = miscounted(known, given)
-  if (problem !== undefined) return Either.left(`${command} ${problem} ${see(grammar, command)}`)
+  if (problem !== undefined) return Either.left(`${path.slice(1).join(" ")} ${problem} ${see(path)}`)
   return Either.right([...result, ...words.slice(dashes)])
 }
 
@@ -118,15 +87,6 @@ const isCarried = (value: string): boolean => value.length > 1 && value.startsWi
 const joined = (name: string, value: string): ReadonlyArray<string> =>
   value.trim() === value && !/[\r\n]/.test(value) ? [`${name}=${value}`] : [name, `\0${value}\0`]
 
-/** The options that `@effect/cli` adds to every command. */
-const builtIns: Known["options"] = new Map([
-  ["--help", "switch"],
-  ["-h", "switch"],
-  ["--version", "switch"],
-  ["--log-level", "value"],
-  ["--completions", "value"]
-])
-
 /** What `--log-level` takes. `@effect/cli` would call another value an unknown argument. */
 const levels: ReadonlyArray<string> = LogLevel.allLevels.map((level) => level._tag.toLowerCase())
 
@@ -136,61 +96,26 @@ const asking: ReadonlySet<string> = new Set(["--help", "-h", "--version", "--com
 /** The shells that there are completions for. */
 const shells: ReadonlyArray<string> = ["sh", "bash", "fish", "zsh"]
 
+/** What is asked for, and nothing of what else is said: `@effect/cli` would take an option after another one for an argument. */
 const ask = (
   grammar: Grammar,
   words: ReadonlyArray<string>,
   at: number
 ): Either.Either<ReadonlyArray<string>, string> => {
   const word = words[at] ?? ""
-  const shell = word.includes("=") ? word.slice(word.indexOf("=") + 1) : words[at + 1]
-  return nameOf(word) === "--completions" && !shells.includes(shell ?? "")
-    ? Either.left(`--completions takes ${shells.join(", ")}. ${see(grammar, undefined)}`)
-    : Either.right(words)
+  const name = nameOf(word)
+  if (name === "--version") return Either.right([name])
+  if (name !== "--completions") return Either.right([...pathOf(grammar, words.slice(0, at)).slice(1), "--help"])
+  const shell = word.includes("=") ? word.slice(word.indexOf("=") + 1) : (words[at + 1] ?? "")
+  return shells.includes(shell)
+    ? Either.right([name, shell])
+    : Either.left(`--completions takes ${shells.join(", ")}. ${see([grammar.name])}`)
 }
 
 /** Whether a word is meant as an option: `-` alone is standard input, and a prompt may begin with a dash and a space. */
 const isOption = (word: string): boolean => /^--?[a-zA-Z][\w-]*(=|$)/.test(word)
 
 const nameOf = (word: string): string => word.split("=", 1)[0] ?? word
-
-const knownBy = (usage: Usage): Known => {
-  const all = named(usage)
-  const options = all.filter(({ name }) => name.startsWith("-")).map(({ kind, name }) => [name, kind] as const)
-  return {
-    options: new Map([...options, ...builtIns]),
-    args: all.flatMap(({ name }) => argumentIn(name) ?? []),
-    required: all.filter(({ isOptional, name }) => !isOptional && argumentIn(name) !== undefined).length
-  }
-}
-
-const argumentIn = (name: string): string | undefined => /^<(.+)>$/.exec(name)?.[1]
-
-interface Named {
-  readonly name: string
-  readonly kind: "value" | "switch"
-  readonly isOptional: boolean
-}
-
-const named = (usage: Usage, isOptional = false): ReadonlyArray<Named> => {
-  switch (usage._tag) {
-    case "Named": {
-      const kind = Option.isSome(usage.acceptedValues) ? "value" : "switch"
-      return usage.names.map((name) => ({ name, kind, isOptional }))
-    }
-    case "Optional":
-      return named(usage.usage, true)
-    case "Repeated":
-      return named(usage.usage, isOptional)
-    case "Alternation":
-    case "Concat":
-      return [...named(usage.left, isOptional), ...named(usage.right, isOptional)]
-    case "Empty":
-    case "Mixed":
-      return []
-    default:
-      return usage satisfies never
-  }
-}
 
 const readOption = (
   { options }: Known,
@@ -227,13 +152,12 @@ const miscounted = ({ args, required }: Known, given: ReadonlyArray<string>): st
     : `takes ${args.join(" and ")} alone, and "${brief(extra, 40)}" is one word too many: put words that belong together in quotes.`
 }
 
-const commandsOf = (grammar: Grammar): string => `The commands are: ${[...grammar.commands.keys()].join(", ")}.`
+const namesOf = ({ commands }: Known): string => `The commands are: ${[...commands.keys()].join(", ")}.`
 
-const unknownCommand = (grammar: Grammar, word: string): string =>
-  `there is no command "${brief(word, 40)}". ${commandsOf(grammar)} ${see(grammar, undefined)}`
+const unknownCommand = (known: Known, path: ReadonlyArray<string>, word: string): string =>
+  `there is no command "${brief([...path.slice(1), word].join(" "), 40)}". ${namesOf(known)} ${see(path)}`
 
-const noCommand = (grammar: Grammar): string =>
-  `a command is missing. ${commandsOf(grammar)} ${see(grammar, undefined)}`
+const noCommand = (known: Known, path: ReadonlyArray<string>): string =>
+  `a command is missing${path.length > 1 ? ` after ${path.slice(1).join(" ")}` : ""}. ${namesOf(known)} ${see(path)}`
 
-const see = (grammar: Grammar, command: string | undefined): string =>
-  `See ${[grammar.name, command, "--help"].filter((word) => word !== undefined).join(" ")}.`
+const see = (path: ReadonlyArray<string>): string => `See ${path.join(" ")} --help.`

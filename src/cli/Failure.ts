@@ -21,6 +21,7 @@ import {
 } from "../domain/Errors.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import { NoBoundary } from "../session/Fork.ts"
+import { InvalidSetting } from "../settings/SettingsError.ts"
 import { withoutStyle } from "./Help.ts"
 import { flattened } from "./Line.ts"
 import { Shutdown, untilOverdue } from "./Shutdown.ts"
@@ -107,6 +108,7 @@ const explainFailure = (failure: unknown): Explained => {
   const line = messageOf(failure)
   if (failure instanceof UsageError || failure instanceof SessionElsewhere || failure instanceof NoBoundary)
     return { line, code: 2 }
+  if (failure instanceof InvalidSetting) return { line, code: 2 }
   if (failure instanceof SessionOwned) return { line, code: 4 }
   // the file that was named is none of ours: a slip of the command line like a folder that does not exist
   if (failure instanceof JournalUnsupported && failure.direction === "foreign") return { line, code: 2 }

@@ -7,10 +7,13 @@ import * as Options from "@effect/cli/Options"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { makeSessionId, type SessionId } from "../domain/Ids.ts"
+import { Journal } from "../journal/Journal.ts"
 import * as Fork from "../session/Fork.ts"
-import { untouched } from "./Failure.ts"
+import { UsageError, untouched } from "./Failure.ts"
 import { count } from "./Line.ts"
 import * as Place from "./Place.ts"
+import { asItStands } from "./Reading.ts"
+import { root } from "./Root.ts"
 import * as SeqOption from "./SeqOption.ts"
 import * as SessionArg from "./SessionArg.ts"
 import { Stdio, say } from "./Stdio.ts"
@@ -40,9 +43,9 @@ const description = HelpDoc.blocks([
 ])
 
 /** `daybook fork`: prints the id of the child, once it is stored. */
-export const command = Command.make("fork", config, (own) => writing(own, fork(own))).pipe(
-  Command.withDescription(description)
-)
+export const command = Command.make("fork", config, (own) =>
+  Effect.flatMap(root, (given) => writing(own, fork({ ...own, place: Place.again(own, given) })))
+).pipe(Command.withDescription(description))
 
 // internal
 
@@ -50,6 +53,8 @@ const fork = Effect.fnUntraced(function* (wanted: {
   readonly id: SessionId
   readonly at: Option.Option<number>
   readonly as: Option.Option<SessionId>
+  /** The options that name its place. */
+  readonly place: string
 }) {
   const stdio = yield* Stdio
   const child = yield* Option.match(wanted.as, { onNone: () => makeSessionId, onSome: Effect.succeed })
@@ -57,8 +62,22 @@ const fork = Effect.fnUntraced(function* (wanted: {
     parent: wanted.id,
     child,
     ...Option.match(wanted.at, { onNone: () => ({}), onSome: (at) => ({ at }) })
-  }).pipe(untouched(wanted.id, "no child was made"))
+  }).pipe(
+    untouched(wanted.id, "no child was made"),
+    Effect.catchTag("NoBoundary", (error) => Effect.flatMap(refused(error, wanted.place), Effect.fail))
+  )
   yield* stdio.out(`${child}\n`)
   if (Option.isNone(wanted.at) && header.seedLength < parentHead)
     yield* say(`session ${wanted.id} has an open turn: ${child} has the ${count(header.seedLength, "event")} before it`)
+})
+
+/** Why there is no child, and what would help where no turn has ended yet. */
+const refused = Effect.fnUntraced(function* (error: Fork.NoBoundary, place: string) {
+  if (error.nearest.length > 0) return error
+  const id = error.sessionId
+  const journal = yield* Journal
+  const { owner, summary } = yield* Effect.flatMap(journal.find(id), asItStands)
+  const isCut = summary.open && Option.isNone(owner)
+  const next = isCut ? `\`daybook repair ${id}${place}\` ends the one that was interrupted.` : "Try again once one has."
+  return new UsageError({ message: `${error.message} ${next}` })
 })

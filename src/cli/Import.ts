@@ -24,7 +24,7 @@ import { Stdio, say } from "./Stdio.ts"
 const config = {
   ...Place.options,
   file: Args.text({ name: "FILE" }).pipe(
-    Args.withDescription("A file that `daybook export` wrote. - reads it from standard input.")
+    Args.withDescription("A file that `daybook export` wrote. - reads it from standard input, which may be a pipe.")
   )
 }
 
@@ -59,13 +59,14 @@ const readFile = Effect.fnUntraced(function* (name: string) {
   const { input } = yield* Stdio
   const fs = yield* FileSystem.FileSystem
   const file = name === "-" ? "standard input" : name
-  const refuse = (why: string) =>
-    new UsageError({
-      message: `${file} cannot be read: ${why}. Nothing was imported. Name a file that \`daybook export\` wrote.`
-    })
-  const isFolder =
-    name !== "-" && (yield* Effect.option(fs.stat(name))).pipe(Option.exists(({ type }) => type === "Directory"))
-  if (isFolder) return yield* refuse("it is a folder")
+  const refuse = (why: string, next = "Name a file that `daybook export` wrote.") =>
+    new UsageError({ message: `${file === "" ? '""' : file} cannot be read: ${why}. Nothing was imported. ${next}` })
+  const found = name === "-" ? Option.none() : yield* Effect.option(fs.stat(name))
+  const type = Option.map(found, (info) => info.type)
+  if (Option.contains(type, "Directory")) return yield* refuse("it is a folder")
+  // opening what nobody writes to would never return, and hear no signal
+  if (Option.isSome(type) && type.value !== "File")
+    return yield* refuse("it is no regular file", "Name one, or - for standard input.")
   const bytes =
     name === "-"
       ? Stream.catchAllCause(input, (cause) => Stream.fail(refuse(String(Cause.squash(cause)))))

@@ -1,5 +1,5 @@
 /**
- * `daybook repair`: takes a session whose owner died, closes its log, and gives it back.
+ * `daybook repair`: takes a session whose owner is gone or silent, closes its log, and gives it back.
  *
  * - It does what opening the session would, and nothing else: no turn runs, and what waits still waits.
  */
@@ -31,9 +31,10 @@ const config = {
 const description = HelpDoc.blocks([
   HelpDoc.p(
     [
-      "Closes the log of a session whose owner died, as opening it would: each call gets its result, or a note",
-      "that its outcome is unknown or that it never started; then the turn ends as interrupted. Commands that",
-      "the owner left running are ended. Prints the closing events, one a line; nothing is deleted or changed.",
+      "Closes the log of a session whose owner is gone or silent, as opening it would: each call gets its result,",
+      "or a note that its outcome is unknown or that it never started; then the turn ends as interrupted. Commands",
+      "that a dead owner left running are ended. Prints the closing events, one a line; nothing is deleted or",
+      "changed.",
       "A session that a live process owns is left alone: exit code 4. No model is asked; to go on, use",
       "`daybook run --session ID --continue`."
     ].join("\n")

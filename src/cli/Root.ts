@@ -25,10 +25,11 @@ const description = HelpDoc.blocks([
     "  events ID    prints the log of a session, one event a line",
     "  request ID   prints the request that the log of a session derives",
     "  verify [ID]  checks every law that the log of a session can show",
-    "  repair ID    closes the log of a session whose owner died",
+    "  repair ID    closes the log of a session whose owner is gone",
     "  fork ID      makes a child of a session, which goes on by itself",
     "  export ID    writes a session as JSONL",
-    "  import FILE  stores a session that was exported"
+    "  import FILE  stores a session that was exported",
+    "  settings     shows and changes your settings: get, set, unset"
   ),
   lines(
     "Examples:",

@@ -10,10 +10,11 @@ import * as Args from "@effect/cli/Args"
 import * as Command from "@effect/cli/Command"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
-import * as FileSystem from "@effect/platform/FileSystem"
+import type { Terminal } from "@effect/platform/Terminal"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { Agent } from "../agent/Agent.ts"
@@ -22,6 +23,7 @@ import type { SendError } from "../agent/Machine.ts"
 import { makeSessionId, type SessionId } from "../domain/Ids.ts"
 import { Journal } from "../journal/Journal.ts"
 import * as OfflineGrammar from "../model/OfflineGrammar.ts"
+import * as Asking from "./Asking.ts"
 import { Composition } from "./Composition.ts"
 import { supervised, UsageError, untouched } from "./Failure.ts"
 import { count } from "./Line.ts"
@@ -33,7 +35,7 @@ import { root } from "./Root.ts"
 import * as Screen from "./Screen.ts"
 import * as SessionArg from "./SessionArg.ts"
 import { reading, Shutdown, untilOverdue } from "./Shutdown.ts"
-import { say } from "./Stdio.ts"
+import { type Stdio, say } from "./Stdio.ts"
 import * as Verdict from "./Verdict.ts"
 
 const config = {
@@ -49,7 +51,7 @@ const config = {
   ),
   ...Models.options,
   yes: Options.boolean("yes").pipe(
-    Options.withDescription("Allow every call without asking. In this version every call is allowed anyway.")
+    Options.withDescription("Allow every call unasked, but for those that a rule of the settings denies.")
   ),
   json: Options.boolean("json").pipe(
     Options.withDescription(
@@ -75,8 +77,15 @@ const description = HelpDoc.blocks([
     [
       "The answer goes to standard output, tools and states to standard error. With --json, standard output",
       "gets the events of the session from its opening on instead of the answer. File tools stay inside the",
-      "workspace. The tool bash starts in it and is no sandbox: a command can do whatever you can. --yes is",
-      "accepted; in this version every call is allowed anyway."
+      "workspace. The tool bash starts in it and is no sandbox: a command can do whatever you can."
+    ].join("\n")
+  ),
+  HelpDoc.p(
+    [
+      "A call that only reads runs; any other is asked about on the terminal: y allows it, a allows its tool in",
+      "this session, n denies it, Esc and Ctrl-C cancel the turn. Without a terminal it is denied, and the model",
+      "is told. --yes allows every call unasked. Rules of the settings section approvals allow, deny or ask, by",
+      "tool and by how a command begins; what they deny, --yes does not allow."
     ].join("\n")
   ),
   HelpDoc.p(
@@ -126,7 +135,10 @@ export const command = Command.make("run", config, (own) =>
       prompt,
       output: own.json ? "events" : "answer"
     }
-    yield* Effect.provide(run(errand), composition.agents(place, models))
+    const screen = yield* Screen.make(errand.output)
+    const context = yield* Effect.context<Stdio | Shutdown | Terminal>()
+    const asked = own.yes ? "nobody" : Layer.provide(Asking.layer(screen), Layer.succeedContext(context))
+    yield* Effect.provide(run(errand, screen), composition.agents(place, models, asked))
   })
 ).pipe(Command.withDescription(description))
 
@@ -164,11 +176,10 @@ interface Errand {
 type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /** Runs the errand, says what there is to say of how it went, and chooses the exit code. */
-const run = (errand: Errand) =>
+const run = (errand: Errand, screen: Screen.Screen) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const id = yield* Option.match(errand.session, { onNone: () => makeSessionId, onSome: Effect.succeed })
-      const screen = yield* Screen.make(errand.output)
       const watcher = makeWatcher(screen)
       const conversation = Effect.scoped(converse({ errand, id, screen, watcher, restore }))
       const verdict = yield* supervised(Effect.ensuring(conversation, watcher.end))
@@ -224,7 +235,7 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, wat
   const { head } = yield* journal.find(id)
   if (Option.isSome(moved))
     yield* tell(
-      `session ${id} was begun in ${moved.value}, which is gone; its tools work in ${errand.place.workspace} now`
+      `session ${id} was begun in ${moved.value}, and that folder is gone; its tools work in ${errand.place.workspace} now`
     )
   const parked = (yield* agent.pending).filter(
     ({ source }) => source.kind === "prompt" || source.kind === "resume"
@@ -251,15 +262,12 @@ const begin = (agent: Agent, prompt: Option.Option<string>): Effect.Effect<Optio
     onNone: () => Effect.map(agent.resume, (goesOn) => (goesOn ? Option.some(Verdict.search()) : Option.none()))
   })
 
-/** The folder of a stored session, where that is gone and another one takes its place. */
+/** The folder of a stored session, where there is none any more and another one takes its place. */
 const movedFrom = Effect.fnUntraced(function* (id: SessionId, { workspace }: Place.Place) {
   const journal = yield* Journal
-  const fs = yield* FileSystem.FileSystem
   const stored = yield* Effect.catchTag(Effect.asSome(journal.find(id)), "SessionNotFound", () => Effect.succeedNone)
   const folder = Option.map(stored, ({ header }) => header.cwd).pipe(Option.filter((cwd) => cwd !== workspace))
-  // what cannot be looked at is not taken for gone
-  const isThere = Option.isSome(folder) && (yield* Effect.orElseSucceed(fs.exists(folder.value), () => true))
-  return Option.filter(folder, () => !isThere)
+  return Option.isSome(folder) && (yield* Place.isGone(folder.value)) ? folder : Option.none<string>()
 })
 
 /** Shows an agent's feed on a fiber of its own. */

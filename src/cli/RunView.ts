@@ -5,6 +5,7 @@
  *   in the log. Once notices were lost, the durable runs are shown instead of the deltas.
  * - Tools and states go to standard error, a line each. Times are those of the events.
  */
+import * as Predicate from "effect/Predicate"
 import type { ChatChunk } from "../domain/Chunk.ts"
 import type { StoredEvent, StoredOf, ToolOutcome } from "../domain/Event.ts"
 import type { CallId } from "../domain/Ids.ts"
@@ -38,7 +39,7 @@ export interface View {
   /** Whether every delta since the subscription was seen. */
   readonly complete: boolean
   readonly answer: Answer
-  /** Since when the model is asked, while nothing of its answer is shown. */
+  /** Since when the model is asked, while nothing of its answer is shown; or from when on it will be asked again. */
   readonly asking: number | undefined
   readonly running: ReadonlyMap<CallId, Running>
 }
@@ -71,12 +72,8 @@ export const show = (view: View, item: FeedItem): Shown => {
       return [view, [line(`${count(item.count, "prompt")} ${item.count === 1 ? "waits" : "wait"} for the next one`)]]
     case "broken":
       return [view, [line(item.message)]]
-    case "tool-progress": {
-      const call = view.running.get(item.callId)
-      if (call === undefined) return [view, []]
-      const progress = brief(item.text, 200)
-      return [{ ...view, running: new Map(view.running).set(item.callId, { ...call, progress }) }, []]
-    }
+    case "tool-progress":
+      return [withProgress(view, item.callId, brief(item.text, 200)), []]
     // the log tells the same, or there is nothing to tell
     case "error":
     case "ended":
@@ -94,8 +91,7 @@ export const liveLines = (
   view: View,
   at: { readonly now: number; readonly columns: number; readonly rows: number }
 ): ReadonlyArray<string> => {
-  const asked = { line: "waiting for the model", since: view.asking ?? 0, progress: "" }
-  const calls = view.asking === undefined ? [...view.running.values()] : [asked]
+  const calls = view.asking === undefined ? [...view.running.values()] : [asked(view.asking, at.now)]
   const fitting = calls.length > at.rows ? calls.slice(0, Math.max(0, at.rows - 1)) : calls
   const lines = fitting.map((call) => {
     const time = `  ${elapsed(Math.max(0, at.now - call.since))}  `
@@ -115,6 +111,13 @@ export const waitingFor = (view: View, status: Status): string => {
 }
 
 // internal
+
+/** The model as one more call. Before its time has come it shows how long that takes. */
+const asked = (since: number, now: number): Running => ({
+  line: now < since ? "until the model is asked again" : "waiting for the model",
+  since: now - Math.abs(now - since),
+  progress: ""
+})
 
 const line = (text: string): Piece => ({ to: "err", line: `daybook: ${flattened(text)}` })
 
@@ -136,6 +139,10 @@ const showEvent = (view: View, event: StoredEvent): Shown => {
         [{ to: "err", line: `call    ${call.line}` }]
       ]
     }
+    case "approval/asked":
+      return [withProgress(view, event.data.callId, "is asked about"), []]
+    case "approval/decided":
+      return [withProgress(view, event.data.callId, ""), []]
     case "tool/settled":
       return showSettled(view, event.data.callId, event.time, event.data.outcome)
     case "tool/result": {
@@ -149,6 +156,11 @@ const showEvent = (view: View, event: StoredEvent): Shown => {
     default:
       return [view, []]
   }
+}
+
+const withProgress = (view: View, callId: CallId, progress: string): View => {
+  const call = view.running.get(callId)
+  return call === undefined ? view : { ...view, running: new Map(view.running).set(callId, { ...call, progress }) }
 }
 
 const showDelta = (view: View, chunk: ChatChunk): Shown => {
@@ -201,11 +213,16 @@ const disowned: Piece = {
 const showRetry = (view: View, { data, time }: StoredOf<"request/retry">): Shown => {
   const [next, end] = endLine(view)
   const { code, message } = data.failure
-  const when = elapsed(data.delayMillis)
-  const failed = line(
-    `request ${data.attempt} failed (${code}: ${brief(message, 200)}); the next one goes out in ${when}`
-  )
-  return [{ ...next, answer: noAnswer, asking: time }, [...end, failed, ...(view.answer.shown === 0 ? [] : [disowned])]]
+  const when = `the next one goes out in ${elapsed(data.delayMillis)}${cutWait(data)}`
+  const failed = line(`request ${data.attempt} failed (${code}: ${brief(message, 200)}); ${when}`)
+  const printed = view.answer.shown === 0 ? [] : [disowned]
+  return [{ ...next, answer: noAnswer, asking: time + data.delayMillis }, [...end, failed, ...printed]]
+}
+
+/** A server may ask for more than there is patience for. */
+const cutWait = ({ delayMillis, failure: { details } }: StoredOf<"request/retry">["data"]): string => {
+  const asked = Predicate.isRecord(details) ? details["retryAfterMillis"] : undefined
+  return typeof asked === "number" && asked > delayMillis ? ` (the server asks to wait ${elapsed(asked)})` : ""
 }
 
 const showSettled = (

@@ -17,6 +17,7 @@ import * as Stream from "effect/Stream"
 import type { FeedItem, Status } from "../domain/Notice.ts"
 import * as Turnstile from "../internal/Turnstile.ts"
 import * as Gist from "./Gist.ts"
+import { clip } from "./Line.ts"
 import * as RunView from "./RunView.ts"
 import { type OutputClosed, Stdio } from "./Stdio.ts"
 
@@ -34,6 +35,8 @@ export interface Screen {
   readonly show: <E>(feed: Stream.Stream<FeedItem, E>) => Effect.Effect<void, E>
   /** Shows a line among what the feed shows. */
   readonly note: (line: string) => Effect.Effect<void>
+  /** Shows a line below all others until the answer has come. It is asked for once the line stands there. */
+  readonly asking: <A>(line: string, answer: Effect.Effect<A>) => Effect.Effect<A>
   /** What an agent of this status is waiting for, its calls named as they were shown. */
   readonly waitingFor: (status: Status) => string
   /** Fails with the first reason why standard output lacks what was shown. A reader that went away is none. */
@@ -65,13 +68,17 @@ export const make = Effect.fnUntraced(function* (output: Output): Effect.fn.Retu
   const alone = Turnstile.make()
   const surface = makeSurface(stdio, output)
   let view = RunView.empty
+  /** The line of a question that waits. */
+  let question: string | undefined
 
   const draw = Effect.gen(function* () {
     if (!stdio.errTakesEscapes) return
     const now = yield* Clock.currentTimeMillis
     const columns = (yield* stdio.columns) || 80
     const rows = Math.min(maxLiveLines, ((yield* stdio.rows) || 24) - 1)
-    yield* surface.draw(RunView.liveLines(view, { now, columns: columns - 1, rows }))
+    const asked = question === undefined ? [] : [clip(question, columns - 1)]
+    const running = RunView.liveLines(view, { now, columns: columns - 1, rows: rows - asked.length })
+    yield* surface.draw([...running, ...asked])
   })
 
   const put = (news: ReadonlyArray<RunView.Piece>) => Effect.zipRight(surface.write(news), draw)
@@ -92,6 +99,13 @@ export const make = Effect.fnUntraced(function* (output: Output): Effect.fn.Retu
     Schedule.spaced(tick)
   )
 
+  const note = (line: string) =>
+    Effect.suspend(() => {
+      const news: ReadonlyArray<RunView.Piece> = [{ to: "err", line }]
+      // while standard output is written to no live lines stand: whoever does not read it keeps no note back
+      return surface.isWritingOut() ? surface.write(news) : alone((restore) => restore(put(news)))
+    })
+
   return {
     show: (feed) =>
       Effect.scoped(
@@ -101,12 +115,25 @@ export const make = Effect.fnUntraced(function* (output: Output): Effect.fn.Retu
           yield* alone((restore) => restore(surface.draw([])))
         })
       ),
-    note: (line) =>
-      Effect.suspend(() => {
-        const news: ReadonlyArray<RunView.Piece> = [{ to: "err", line }]
-        // while standard output is written to no live lines stand: whoever does not read it keeps no note back
-        return surface.isWritingOut() ? surface.write(news) : alone((restore) => restore(put(news)))
-      }),
+    note,
+    asking: (line, answer) => {
+      const put = (shown: string | undefined) =>
+        Effect.sync(() => {
+          question = shown
+        })
+      // the next redraw takes it off: whoever is interrupted here does not wait for an output that nobody reads
+      if (stdio.errTakesEscapes)
+        return Effect.acquireUseRelease(
+          put(line),
+          () =>
+            Effect.zipRight(
+              alone((restore) => restore(draw)),
+              answer
+            ),
+          () => put(undefined)
+        )
+      return Effect.zipRight(note(line), answer)
+    },
     waitingFor: (status) => RunView.waitingFor(view, status),
     written: surface.written
   }

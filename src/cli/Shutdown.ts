@@ -38,6 +38,8 @@ export class Shutdown extends Context.Tag("daybook/cli/Shutdown")<
   {
     /** Chooses the exit code; the last choice counts. */
     readonly endWith: (code: number) => Effect.Effect<void>
+    /** Does what a `SIGINT` does: a key that sends one sends none while keys are read singly. */
+    readonly interrupt: Effect.Effect<void>
     /** The first signal that came, if one did. */
     readonly signal: Effect.Effect<Option.Option<Signal>>
     /** Until the scope closes, this is what is being waited for, and a further signal is told so in this way. */
@@ -97,6 +99,7 @@ export const waitingLine = (what: string, since: number, now: number): string =>
   `daybook: still waiting for ${what}, since ${isoTime(since)} (${elapsed(now - since)}). It will end by itself.`
 
 const service = (state: State): Context.Tag.Service<Shutdown> => ({
+  interrupt: Effect.sync(() => void process.kill(process.pid, "SIGINT")), // edge: it goes the way of every signal
   endWith: (code) =>
     Effect.sync(() => {
       state.code = code

@@ -42,6 +42,8 @@ export class Stdio extends Context.Tag("daybook/cli/Stdio")<
     readonly out: (text: string, form?: "text" | "json") => Effect.Effect<void, OutputClosed>
     /** Writes to standard error, as it is. Never fails. */
     readonly err: (text: string) => Effect.Effect<void>
+    /** Whether somebody may type on standard input. */
+    readonly inIsTerminal: boolean
     readonly outIsTerminal: boolean
     readonly errIsTerminal: boolean
     /** Whether escape sequences may go to standard error: colours, and what moves the cursor. */
@@ -97,6 +99,7 @@ const ofProcess = ({ isPlain }: { readonly isPlain: boolean }): Context.Tag.Serv
       return write(stdout, form === "json" ? uncontrolled(text) : printable(text))
     },
     err: (text) => Effect.ignore(write(stderr, text)),
+    inIsTerminal: process.stdin.isTTY === true, // edge: the same
     outIsTerminal: stdout.isTTY === true,
     errIsTerminal: stderr.isTTY === true,
     errTakesEscapes: stderr.isTTY === true && !isPlain,

@@ -113,7 +113,7 @@ export const unanswered = (last: Reading): string =>
 export const footing = (last: Reading, { header, owner, summary }: SessionRecord): string => {
   const waiting = Inbox.pending(last.inbox)
   const who = Option.match(owner, {
-    onNone: () => "its owner died: it was interrupted",
+    onNone: () => "it was interrupted: its owner is gone or silent",
     onSome: ({ host, pid }) => `it runs in process ${pid} of ${flattened(host)}`
   })
   const open = last.openTurn === undefined ? "" : `\n-- turn ${last.openTurn} is open; ${who}\n`
@@ -171,10 +171,16 @@ const result = (before: Reading, event: StoredOf<"tool/result">): readonly [Read
   const call = before.calls.get(message.callId)
   const calls = new Map(before.calls)
   calls.delete(message.callId)
-  const time = call?.since === undefined ? "not started" : elapsed(Math.max(0, (call.until ?? event.time) - call.since))
   const how = message.isError ? `failed (${error?.code ?? "UNKNOWN"})` : "ok"
   const text = bounded(textOf(message))
-  return [{ ...before, calls }, `\n  > ${call?.line ?? message.callId}\n  ${how}, ${time}\n${text}`]
+  return [{ ...before, calls }, `\n  > ${call?.line ?? message.callId}\n  ${how}${lasting(event, call)}\n${text}`]
+}
+
+/** How long a call took. Of one that repair answered that is not known: its result has the time of what was stored last. */
+const lasting = ({ data, time }: StoredOf<"tool/result">, call: Call | undefined): string => {
+  if (call?.since === undefined || data.error?.code === "TOOL_NOT_STARTED") return ", not started"
+  const until = data.error?.code === "TOOL_OUTCOME_UNKNOWN" ? call.until : (call.until ?? time)
+  return until === undefined ? "" : `, ${elapsed(Math.max(0, until - call.since))}`
 }
 
 const bounded = (text: string): string => {
@@ -200,7 +206,7 @@ const ended = (reason: TurnEnding): string => {
     case "error":
       return `failed (${reason.error.code}): ${brief(reason.error.message, 200)}`
     case "interrupted":
-      return "was interrupted: its owner died; what was stored by then is kept"
+      return "was interrupted: its owner was gone or silent; what was stored by then is kept"
     default:
       return reason satisfies never
   }

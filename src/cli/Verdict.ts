@@ -16,12 +16,20 @@ import { type Signal, signalCodes } from "./Shutdown.ts"
  * opened; `Nothing`: there was nothing to go on with.
  */
 export type Verdict =
-  | { readonly _tag: "Ended"; readonly turn: number; readonly ending: TurnEnding; readonly denied: boolean }
+  | {
+      readonly _tag: "Ended"
+      readonly turn: number
+      readonly ending: TurnEnding
+      readonly denied: Denied
+    }
   | { readonly _tag: "Unended"; readonly turn: number }
   | { readonly _tag: "Waiting" }
   | { readonly _tag: "Dropped" }
   | { readonly _tag: "Unopened" }
   | { readonly _tag: "Nothing" }
+
+/** Whether calls of a turn were denied: one of them because nobody could be asked, or all of them by a decision. */
+export type Denied = false | "refused" | "unasked"
 
 /** A prompt that is looked for, and what the log has told so far. */
 export interface Search {
@@ -32,8 +40,8 @@ export interface Search {
   readonly openTurn?: number
   /** Where the prompt waits, counted from 0 among the prompts for turns to come. */
   readonly place?: number
-  /** A call of the turn that took the prompt was denied. */
-  readonly denied: boolean
+  /** Of the turn that took the prompt. */
+  readonly denied: Denied
 }
 
 /** Looks for the turn that takes this prompt; without one, for the last that is opened. */
@@ -55,7 +63,13 @@ export const advance = (before: Search, event: StoredEvent): Search => {
     }
     case "tool/result": {
       const own = before.verdict._tag === "Unended" && before.verdict.turn === event.data.turn
-      return own && event.data.error?.code === "TOOL_DENIED" ? { ...before, denied: true } : before
+      return own && event.data.error?.code === "TOOL_DENIED"
+        ? { ...before, denied: before.denied === false ? "refused" : before.denied }
+        : before
+    }
+    case "approval/decided": {
+      const own = before.verdict._tag === "Unended" && before.verdict.turn === event.data.turn
+      return own && event.data.decision === "unavailable" ? { ...before, denied: "unasked" } : before
     }
     case "turn/end": {
       const { reason: ending, turn } = event.data
@@ -81,7 +95,7 @@ export const exitCode = (
   if (verdict._tag !== "Ended") return cut
   switch (verdict.ending.kind) {
     case "completed":
-      if (verdict.denied) return 3
+      if (verdict.denied !== false) return 3
       return isRead ? 0 : cut
     case "blocked":
       return 3
@@ -115,9 +129,10 @@ export const advice = (sessionId: SessionId, verdict: Verdict): string | undefin
     case "Ended":
       if (verdict.ending.kind !== "completed")
         return `session ${sessionId}: what turn ${verdict.turn} did until then is kept. To go on: ${isCutOff(verdict.ending.kind) ? on : next}`
-      return verdict.denied
-        ? `session ${sessionId}: turn ${verdict.turn} completed, but a call was denied. \`daybook show ${sessionId}\` tells which.`
-        : undefined
+      if (verdict.denied === false) return undefined
+      return verdict.denied === "unasked"
+        ? `session ${sessionId}: turn ${verdict.turn} completed, but calls that need approval were denied: nobody could be asked. On a terminal you are; --yes allows them, and so do rules: daybook settings set approvals.rules`
+        : `session ${sessionId}: turn ${verdict.turn} completed, but a call was denied. \`daybook show ${sessionId}\` tells which.`
     default:
       return verdict satisfies never
   }

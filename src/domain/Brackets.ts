@@ -51,6 +51,14 @@ export interface Brackets {
 
 export const empty: Brackets = { lastTurn: 0 }
 
+/** Whether a decision lets its call run. */
+export const isAllowance = (decision: ApprovalDecision): boolean =>
+  decision === "allowed-once" || decision === "allowed-always"
+
+/** Whether a call's body cannot have run: there is no `tool/call`, or it was asked about and is not allowed. */
+export const neverRan = ({ approval, started }: Call): boolean =>
+  started === undefined || (approval !== undefined && (approval === "asked" || !isAllowance(approval)))
+
 /** A call without a result. */
 export const isUnanswered = (call: Call): boolean => call.result === undefined
 

@@ -102,12 +102,16 @@ export const ToolResultAdded = event("tool/result", {
   error: ToolOutcome.fields.error,
   meta: ToolOutcome.fields.meta
 })
-/** An attempt failed and another follows after `delayMillis`. */
+/**
+ * An attempt failed and another follows after `delayMillis`: what came of it stands in the chunks before this, since the one
+ * before it, and counts for nothing. `usage` is what it cost all the same, as far as the provider told.
+ */
 export const RequestRetried = event("request/retry", {
   ...step,
   attempt: Ordinal,
   delayMillis: Schema.JsonNumber,
-  failure: Failure
+  failure: Failure,
+  usage: Schema.optional(Usage)
 })
 export const ApprovalAsked = event("approval/asked", call)
 export const ApprovalDecision = Schema.Literal(

@@ -48,16 +48,11 @@ const unknownText = ({ block }: Brackets.Call, state: SessionState, report: Reap
   return [recordedAsStarted, ...told, retryText(block.name, state)].join(" ")
 }
 
-/** A call that has no `tool/call`, or whose approval was never given, did not run its body. */
-const neverRan = (call: Brackets.Call): boolean =>
-  call.started === undefined ||
-  (call.approval !== undefined && call.approval !== "allowed-once" && call.approval !== "allowed-always")
-
 const outcomeOf =
   (state: SessionState, report: ReapReport) =>
   (call: Brackets.Call): ToolOutcome =>
     Results.settledOutcome(call) ??
-    (neverRan(call)
+    (Brackets.neverRan(call)
       ? Results.failure("TOOL_NOT_STARTED", neverStarted)
       : Results.failure("TOOL_OUTCOME_UNKNOWN", unknownText(call, state, report)))
 

@@ -47,6 +47,8 @@ export interface SessionState {
   /** The ids of all input that ever waited or entered: none is accepted twice (law 7). */
   readonly accepted: HashSet.HashSet<MessageId>
   readonly header: StoredOf<"request/header"> | undefined
+  /** The tools all calls of which a person allowed in this session. */
+  readonly allowedTools: HashSet.HashSet<string>
   readonly consumed: ConsumedWork.ConsumedWork
   readonly summary: Summary
 }
@@ -73,6 +75,7 @@ export const initial = (seedLength = 0): SessionState => ({
   inbox: Inbox.empty,
   accepted: HashSet.empty(),
   header: undefined,
+  allowedTools: HashSet.empty(),
   consumed: ConsumedWork.empty,
   summary: emptySummary
 })
@@ -129,6 +132,13 @@ const acceptedAfter = (state: SessionState, event: StoredEvent): HashSet.HashSet
   })
 }
 
+const allowedAfter = (state: SessionState, event: StoredEvent): HashSet.HashSet<string> => {
+  if (event.type !== "approval/decided" || event.data.decision !== "allowed-always") return state.allowedTools
+  const { callId } = event.data
+  const call = state.brackets.open?.step?.calls.find(({ block }) => block.callId === callId)
+  return call === undefined ? state.allowedTools : HashSet.add(state.allowedTools, call.block.name)
+}
+
 /** The state after one more event, or why that event cannot stand there. */
 export const apply = (state: SessionState, event: StoredEvent): Either.Either<SessionState, string> => {
   if (event.seq !== state.head) return Either.left(`seq ${event.seq} stands where ${state.head} was due`)
@@ -150,6 +160,7 @@ export const apply = (state: SessionState, event: StoredEvent): Either.Either<Se
     inbox: inbox.right,
     accepted: acceptedAfter(state, event),
     header: event.type === "request/header" ? event : state.header,
+    allowedTools: allowedAfter(state, event),
     consumed,
     summary: summarize(state.summary, event, { consumed, inbox: inbox.right })
   })

@@ -10,7 +10,7 @@
 import * as Chunk from "effect/Chunk"
 import * as Either from "effect/Either"
 import { deepFreeze, isObjectText, wellFormed, wellFormedValue } from "../internal/Json.ts"
-import type { Call, OpenStep } from "./Brackets.ts"
+import { type Call, neverRan, type OpenStep } from "./Brackets.ts"
 import type { ToolOutcome } from "./Event.ts"
 import { MessageId } from "./Ids.ts"
 import {
@@ -73,7 +73,7 @@ const placeholder = (call: Call): ToolMessage =>
   resultMessage(
     call,
     call.settled?.outcome ?? {
-      content: [text(call.started === undefined ? neverStarted : outcomeUnknown)],
+      content: [text(neverRan(call) ? neverStarted : outcomeUnknown)],
       isError: true
     }
   )

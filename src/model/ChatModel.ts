@@ -23,6 +23,7 @@ export const ChatErrorReason = Schema.Literal(
   "TRANSPORT",
   "TIMEOUT",
   "CUT",
+  "EMPTY_RESPONSE",
   "MALFORMED",
   "UNSUPPORTED",
   "UNKNOWN"
@@ -39,11 +40,14 @@ export class ChatError extends Schema.TaggedError<ChatError>()("ChatError", {
 }) {}
 
 /** The failure as the log keeps it. */
-export const toFailure = (error: ChatError): Failure => ({
-  message: error.message,
-  code: error.reason,
-  ...(error.status === undefined ? {} : { details: { status: error.status } })
-})
+export const toFailure = ({ message, reason, retryAfterMillis, status }: ChatError): Failure => {
+  const details = {
+    ...(status === undefined ? {} : { status }),
+    // what is no finite number is in no log
+    ...(retryAfterMillis !== undefined && Number.isFinite(retryAfterMillis) ? { retryAfterMillis } : {})
+  }
+  return { message, code: reason, ...(Object.keys(details).length === 0 ? {} : { details }) }
+}
 
 export class ChatModel extends Context.Tag("daybook/model/ChatModel")<
   ChatModel,

@@ -3,16 +3,15 @@
  *
  * - As lenient as the wire: what is not understood is passed over, what is understood is kept. Strictness comes after
  *   assembly, in the tool pipeline.
- * - A delta of a call belongs to one call: by index and id, else by what it lacks and by its position (O-H1 to O-H6).
  * - The usage is told as often as the server tells it: an answer that is cut has the last one.
  */
 import * as Either from "effect/Either"
 import type { ChatChunk } from "../domain/Chunk.ts"
 import type { Usage } from "../domain/Message.ts"
-import { isObjectText } from "../internal/Json.ts"
 import type { Parsed, ServerEvent } from "./EventStream.ts"
 import { counted, type Fields, fields, list, said } from "./Fields.ts"
 import { excerpt, type Told } from "./HttpFailure.ts"
+import * as Calls from "./OpenAiCalls.ts"
 import * as OpenAiFailure from "./OpenAiFailure.ts"
 
 /** What a stream has told so far. Filled in place by `read`. */
@@ -22,9 +21,11 @@ export interface Frames {
   blocks: number
   text: number | undefined
   reasoning: number | undefined
-  readonly calls: Array<Call>
-  /** Why what was finished is no answer. */
-  failure: Told | undefined
+  readonly calls: Array<Calls.Call>
+  /** Whether there is text other than blanks. */
+  speaks: boolean
+  /** The finish reason, as the server says it. */
+  finish: string | undefined
 }
 
 /** The chunks that were read, and why no more will follow, if so. */
@@ -39,7 +40,8 @@ export const make = (): Frames => ({
   text: undefined,
   reasoning: undefined,
   calls: [],
-  failure: undefined
+  speaks: false,
+  finish: undefined
 })
 
 /** What these events say. */
@@ -58,13 +60,20 @@ export const read = (frames: Frames, { events, problem }: Parsed): Read => {
 
 /** What is left to say once the stream is over. A finish reason ends an answer, and so does the end marker (O-H11). */
 export const end = (frames: Frames): Read => {
-  const failure = frames.stage === "open" ? cutOff : frames.failure
+  const failure = frames.stage === "open" ? cutOff : endedBadly(frames)
   return failure === undefined ? { chunks: [] } : { chunks: [], failure }
 }
 
 // internal
 
 const cutOff: Told = { reason: "CUT", message: "the connection ended before the answer did" }
+
+const nothing: Told = { reason: "EMPTY_RESPONSE", message: "the answer ended without a word and without a call" }
+
+/** Thinking alone is no answer: no later request could show it. At the token limit it is one that was cut. */
+const endedBadly = ({ calls, finish = "", speaks }: Frames): Told | undefined =>
+  OpenAiFailure.finishedBadly(finish) ??
+  (speaks || calls.length > 0 || finishes.get(finish) === "max-tokens" ? undefined : nothing)
 
 const unreadable = (event: ServerEvent): Told => ({
   reason: "MALFORMED",
@@ -96,14 +105,16 @@ const frameChunks = (frames: Frames, value: unknown): ReadonlyArray<ChatChunk> =
   const delta = fields(choice?.["delta"]) ?? fields(choice?.["message"])
   const usage = usageOf(fields(frame?.["usage"]))
   const spoken: ReadonlyArray<ChatChunk> = [
-    ...(delta === undefined ? [] : [...textChunks(frames, delta), ...callChunks(frames, delta)]),
+    ...(delta === undefined
+      ? []
+      : [...textChunks(frames, delta), ...Calls.read(frames.calls, list(delta["tool_calls"]), () => frames.blocks++)]),
     ...(usage === undefined ? [] : [{ type: "usage" as const, usage }])
   ]
   const finish = said(choice?.["finish_reason"])
   if (finish === undefined) return spoken
   if (frames.stage === "open") {
     frames.stage = "finished"
-    frames.failure = OpenAiFailure.finishedBadly(finish)
+    frames.finish = finish
   }
   return [...spoken, { type: "finish", reason: finishes.get(finish) ?? finish }]
 }
@@ -149,101 +160,9 @@ const textChunks = (frames: Frames, delta: Fields): ReadonlyArray<ChatChunk> => 
   // a refusal is what the model says instead
   for (const text of [spokenText(delta["content"]), said(delta["refusal"])]) {
     if (text === undefined) continue
+    frames.speaks ||= text.trim() !== ""
     frames.text ??= frames.blocks++
     chunks.push({ type: "text", index: frames.text, text })
   }
   return chunks
-}
-
-/** A call as far as the stream has told of it. */
-interface Call {
-  readonly block: number
-  index: number | undefined
-  id: string | undefined
-  name: string | undefined
-  /** The arguments so far, and whether the last of them could be their end. */
-  raw: string
-  mayBeWhole: boolean
-}
-
-interface Delta {
-  readonly index: number | undefined
-  readonly id: string | undefined
-  readonly name: string | undefined
-  readonly arguments: string
-}
-
-const deltaOf = (item: Fields): Delta => {
-  const named = fields(item["function"])
-  const raw = named?.["arguments"]
-  return {
-    index: typeof item["index"] === "number" ? item["index"] : undefined,
-    // empty and null both mean that nothing is said (O-H1, O-H2)
-    id: said(item["id"]),
-    name: said(named?.["name"]),
-    arguments: typeof raw === "string" ? raw : fields(raw) === undefined ? "" : JSON.stringify(raw)
-  }
-}
-
-/** Whether a delta without an id begins a call of its own rather than repeat the name of this one. */
-const beginsAnother = (call: Call, { name }: Delta): boolean =>
-  name !== undefined && call.name !== undefined && (name !== call.name || (call.mayBeWhole && isObjectText(call.raw)))
-
-/** The last call of an index; without one, the call in that place whose index was never told. */
-const at = (calls: ReadonlyArray<Call>, index: number): Call | undefined =>
-  calls.findLast((call) => call.index === index) ?? (calls[index]?.index === undefined ? calls[index] : undefined)
-
-/** The call that a delta goes on with; none where it begins one. `others` are those of the deltas beside it. */
-const known = (
-  calls: ReadonlyArray<Call>,
-  delta: Delta,
-  others: { readonly position: number; readonly count: number; readonly taken: ReadonlySet<Call> }
-): Call | undefined => {
-  const { id, index } = delta
-  if (id !== undefined) {
-    const same = calls.findLast(
-      (call) => call.id === id && (index === undefined || call.index === undefined || call.index === index)
-    )
-    if (same !== undefined) return same
-    // the id may come after the first delta; a new one on a used index is a new call (O-H4)
-    const last = index === undefined ? calls.at(-1) : at(calls, index)
-    return last === undefined || last.id !== undefined || beginsAnother(last, delta) ? undefined : last
-  }
-  if (index !== undefined) {
-    const call = at(calls, index)
-    return call === undefined || beginsAnother(call, delta) ? undefined : call
-  }
-  // neither: by position, several beside each other as they stand, a single one at the end (O-H6)
-  const call = others.count > 1 ? calls[calls.length - others.count + others.position] : calls.at(-1)
-  if (delta.name !== undefined && call !== undefined && (others.taken.has(call) || beginsAnother(call, delta)))
-    return undefined
-  return call
-}
-
-const callChunks = (frames: Frames, delta: Fields): ReadonlyArray<ChatChunk> => {
-  const items = list(delta["tool_calls"])
-    .map(fields)
-    .filter((item) => item !== undefined)
-  const taken = new Set<Call>()
-  return items.map((item, position) => {
-    const one = deltaOf(item)
-    let call = known(frames.calls, one, { position, count: items.length, taken })
-    if (call === undefined) {
-      call = { block: frames.blocks++, index: one.index, id: undefined, name: undefined, raw: "", mayBeWhole: false }
-      frames.calls.push(call)
-    }
-    taken.add(call)
-    call.index ??= one.index
-    call.id ??= one.id
-    call.name ??= one.name
-    call.raw += one.arguments
-    if (one.arguments !== "") call.mayBeWhole = one.arguments.endsWith("}")
-    return {
-      type: "tool-call",
-      index: call.block,
-      ...(one.id === undefined ? {} : { id: one.id }),
-      ...(one.name === undefined ? {} : { name: one.name }),
-      arguments: one.arguments
-    }
-  })
 }

@@ -28,10 +28,10 @@ export const send = (...chunks: ReadonlyArray<ChatChunk>): Item => ({ _tag: "Sen
 /** Waits until the effect has succeeded: a latch, a sleep, or `Effect.never`. */
 export const wait = (until: Effect.Effect<unknown>): Item => ({ _tag: "Wait", until })
 
-/** Fails the request. */
-export const fail = (reason: ChatErrorReason, message: string = reason): Item => ({
+/** Fails the request. A server may have asked to wait before the next one. */
+export const fail = (reason: ChatErrorReason, message: string = reason, retryAfterMillis?: number): Item => ({
   _tag: "Fail",
-  error: new ChatError({ reason, message })
+  error: new ChatError({ reason, message, ...(retryAfterMillis === undefined ? {} : { retryAfterMillis }) })
 })
 
 /** Breaks the stream with a defect. */

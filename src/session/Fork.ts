@@ -20,17 +20,17 @@ import { formatVersion, Journal, type SessionHeader, type SessionRecord } from "
 /** The log cannot be cut there: a turn is open, none has ended yet, or the log ends earlier. Nothing was changed. */
 export class NoBoundary extends Schema.TaggedError<NoBoundary>()("NoBoundary", {
   sessionId: SessionId,
-  at: Seq,
+  /** Where it was to be cut, if somebody said so. */
+  at: Schema.optional(Seq),
   why: Schema.String,
-  /** The nearest places on either side where it can be. */
+  /** The nearest places on either side where it can be; none where no turn has ended yet. */
   nearest: Schema.Array(Seq)
 }) {
   override get message() {
-    const next =
-      this.nearest.length === 0
-        ? "No turn of it has ended yet."
-        : `The nearest ${this.nearest.length === 1 ? "place is" : "places are"} seq ${this.nearest.join(" and seq ")}.`
-    return `session ${this.sessionId} cannot be forked at seq ${this.at}: ${this.why}. Nothing was changed. ${next}`
+    const { at, nearest, sessionId, why } = this
+    const where = at === undefined ? "" : ` at seq ${at}`
+    const places = `The nearest ${nearest.length === 1 ? "place is" : "places are"} seq ${nearest.join(" and seq ")}.`
+    return `session ${sessionId} cannot be forked${where}: ${why}. Nothing was changed.${nearest.length === 0 ? "" : ` ${places}`}`
   }
 }
 
@@ -63,8 +63,8 @@ export const fork = Effect.fn("Fork.fork")(function* ({
   if (yield* isTaken(journal, child)) return yield* new SessionExists({ sessionId: child })
   const log = yield* read(journal, record)
   const places = placesIn(log)
-  const seedLength = at ?? places.at(-1) ?? 0
-  if (!places.includes(seedLength)) return yield* noBoundary(parent, log, places, seedLength)
+  const seedLength = at ?? places.at(-1)
+  if (seedLength === undefined || !places.includes(seedLength)) return yield* noBoundary(parent, log, places, at)
   const events = log.slice(0, seedLength)
   const { summary } = yield* Either.mapLeft(SessionState.fold(events, SessionState.initial(seedLength)), (detail) =>
     corrupt(journal, record, detail)
@@ -126,8 +126,10 @@ const noBoundary = (
   id: SessionId,
   log: ReadonlyArray<StoredEvent>,
   places: ReadonlyArray<number>,
-  at: number
+  at: number | undefined
 ): NoBoundary => {
+  if (at === undefined || places.length === 0)
+    return new NoBoundary({ sessionId: id, at, why: "no turn of it has ended yet", nearest: [] })
   const open = log.findLast((event) => event.seq < at && event.type === "turn/start")
   const inside = open?.type === "turn/start" ? `turn ${open.data.turn} is open there` : "no turn has ended before it"
   const why = at > log.length ? `it has ${log.length} events` : inside

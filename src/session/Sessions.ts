@@ -143,8 +143,17 @@ interface Services {
 const absolute = ({ files }: Services, cwd: string): Effect.Effect<string> =>
   isAbsolute(cwd) ? Effect.succeed(cwd) : Effect.orElseSucceed(files.realPath(cwd), () => cwd)
 
+/** Whether two names mean one folder now. */
+const isSameFolder = (files: FileSystem.FileSystem, one: string, other: string): Effect.Effect<boolean> =>
+  one === other
+    ? Effect.succeed(true)
+    : Effect.orElseSucceed(
+        Effect.zipWith(files.realPath(one), files.realPath(other), (a, b) => a === b),
+        () => false
+      )
+
 /** The stored record; a new one where there is none and one may be created. */
-const find = Effect.fnUntraced(function* ({ journal }: Services, id: SessionId, options: AcquireOptions) {
+const find = Effect.fnUntraced(function* ({ files, journal }: Services, id: SessionId, options: AcquireOptions) {
   const stored = journal.find(id)
   if (options.create === "never") return yield* stored
   const created = Effect.flatMap(Clock.currentTimeMillis, (now) =>
@@ -160,8 +169,8 @@ const find = Effect.fnUntraced(function* ({ journal }: Services, id: SessionId, 
   )
   const record = yield* Effect.catchTag(stored, "SessionNotFound", () => Effect.zipRight(created, stored))
   const { cwd } = record.header
-  if (cwd !== options.cwd) return yield* new SessionElsewhere({ sessionId: id, cwd })
-  return record
+  if (yield* isSameFolder(files, cwd, options.cwd)) return record
+  return yield* new SessionElsewhere({ sessionId: id, cwd })
 })
 
 /** Takes ownership and stores the closing events, in one transaction. */

@@ -1,24 +1,26 @@
 /**
  * Settings: sections with a schema each, read live.
  *
- * - Reading a section gives its schema's defaults, under the composition's values, under what was set since.
- * - A value that the schema refuses never becomes current.
+ * - Reading a section gives its schema's defaults, under the composition's values, under the user's, as they are now: a
+ *   change of another process counts from the next reading on.
+ * - A value that the schema refuses is never stored from here. One that was stored otherwise fails the start where its
+ *   section is named then; later it is warned of, and what was in force before stays so.
  */
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
-import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
+import type * as Stream from "effect/Stream"
+import { type AnySection, type Section, section } from "./Section.ts"
+import * as Sections from "./Sections.ts"
+import type { EditError, StartError } from "./SettingsError.ts"
+import * as SettingsFile from "./SettingsFile.ts"
+import * as Store from "./Store.ts"
 
-/** A section: its name, and a schema that fills in what is not set. */
-export interface Section<A, I> {
-  readonly name: string
-  readonly schema: Schema.Schema<A, I>
-}
-
-/** A section, its types inferred from its schema. */
-export const section = <A, I>(name: string, schema: Schema.Schema<A, I>): Section<A, I> => ({ name, schema })
+export { type AnySection, type Section, section } from "./Section.ts"
+export type { Edit, Inspected, Values } from "./Sections.ts"
 
 /** How the agent loop behaves. */
 export const AgentLoop = section(
@@ -46,54 +48,63 @@ export const Processes = section(
   })
 )
 
-/** A value was refused; the section is as it was. */
-export class InvalidSetting extends Schema.TaggedError<InvalidSetting>()("InvalidSetting", {
-  section: Schema.String,
-  detail: Schema.String
-}) {
-  override get message() {
-    return `setting ${this.section} was not changed: ${this.detail}`
-  }
-}
-
-type Values = Readonly<Record<string, Readonly<Record<string, unknown>>>>
-
 export class Settings extends Context.Tag("daybook/settings/Settings")<
   Settings,
   {
-    /** The section as it is now. */
+    /** The section as it is now. Waits for nothing. */
     readonly get: <A, I>(section: Section<A, I>) => Effect.Effect<A>
-    /** Sets fields of a section; the next `get` sees them. Fails, and changes nothing, where the schema refuses the result. */
-    readonly set: <A, I>(section: Section<A, I>, fields: Partial<I>) => Effect.Effect<A, InvalidSetting>
+    /**
+     * The section as it is now, then each change of it, once and in order; one of another process within half a second. Ends
+     * with the scope of the settings.
+     */
+    readonly changes: <A, I>(section: Section<A, I>) => Stream.Stream<A>
+    /** Who says what of a section. Fails where what is stored is refused, or cannot be told. */
+    readonly inspect: (section: AnySection) => Effect.Effect<Sections.Inspected, StartError>
+    /**
+     * Makes edits of a section, all or none, of what is stored once their turn has come; what they do not name stays as it
+     * is. They are copied when this is called, and durable on return. Fails, and changes nothing, where the schema refuses
+     * what would come of it.
+     */
+    readonly edit: <A, I>(section: Section<A, I>, edits: ReadonlyArray<Sections.Edit>) => Effect.Effect<A, EditError>
+    /** Sets fields of a section: an edit of each. */
+    readonly set: <A, I>(section: Section<A, I>, fields: Partial<I>) => Effect.Effect<A, EditError>
   }
 >() {}
 
-const decode = <A, I>(section: Section<A, I>, values: Values): Either.Either<A, InvalidSetting> =>
-  Either.mapLeft(
-    Schema.decodeUnknownEither(section.schema)(values[section.name] ?? {}),
-    (error) => new InvalidSetting({ section: section.name, detail: error.message })
+/** Settings of this process alone, over the composition's values. */
+export const layerMemory = (composition: Sections.Values = {}): Layer.Layer<Settings> =>
+  Layer.scoped(
+    Settings,
+    Effect.suspend(() => Sections.make(Store.makeMemory(), composition))
   )
-
-const make = (composition: Values): Effect.Effect<Context.Tag.Service<Settings>> =>
-  Effect.map(Ref.make(composition), (current) => ({
-    get: (section) =>
-      Effect.flatMap(Ref.get(current), (values) =>
-        // a stored value was checked when it was set; a composition that is wrong is a bug of the program
-        Effect.orDie(decode(section, values))
-      ),
-    set: (section, fields) =>
-      Effect.flatten(
-        Ref.modify(current, (values) => {
-          const next = { ...values, [section.name]: { ...values[section.name], ...fields } }
-          const decoded = decode(section, next)
-          return [decoded, Either.isRight(decoded) ? next : values]
-        })
-      )
-  }))
-
-/** Settings held in memory, over the composition's values. */
-export const layerMemory = (composition: Values = {}): Layer.Layer<Settings> =>
-  Layer.effect(Settings, make(composition))
 
 /** The defaults of every section. */
 export const layer: Layer.Layer<Settings> = layerMemory()
+
+/** Where the file is, what it is laid over, and what is checked of it at the start. */
+export interface FileOptions {
+  readonly path: string
+  readonly composition?: Sections.Values
+  /** Sections that must be right when the layer is built. With some, others that the file holds are warned of. */
+  readonly sections?: ReadonlyArray<AnySection>
+}
+
+/** Settings that a user keeps in a file, over the composition's values. It need not exist: the first change creates it. */
+export const layerFile = ({
+  composition = {},
+  path,
+  sections = []
+}: FileOptions): Layer.Layer<Settings, StartError, FileSystem.FileSystem | Path.Path> =>
+  Layer.scoped(
+    Settings,
+    Effect.gen(function* () {
+      const store = yield* SettingsFile.make(path)
+      const settings = yield* Sections.make(store, composition)
+      const stored = yield* store.unsafeRead()
+      yield* Effect.forEach(sections, settings.inspect, { discard: true })
+      const unknown = Object.keys(stored.values).filter((name) => sections.every((known) => known.name !== name))
+      if (sections.length > 0 && unknown.length > 0)
+        yield* Effect.logWarning(`${path}: nothing here is called ${unknown.join(", ")}; it is kept, and means nothing`)
+      return settings
+    })
+  )

@@ -36,18 +36,18 @@ export const denied = (reason: string): ToolOutcome => failure("TOOL_DENIED", `E
 
 /** Nobody could say whether the call is allowed. */
 export const approvalFailed = (error: unknown): ToolOutcome =>
-  denied(`the call could not be approved, so it did not run: ${quoted(error)}`)
+  denied(`the call could not be approved, so it did not run: ${messageOf(error)}`)
 
 /** A hook refused the result of a call that ran. */
 export const blocked = (feedback: string): ToolOutcome => failure("TOOL_DENIED", `Error: ${feedback}`, "ToolBlocked")
 
 /** The hook before the tool broke. */
 export const beforeHookFailed = (error: unknown): ToolOutcome =>
-  hookFailed(`a hook before the tool failed, so the tool did not run: ${quoted(error)}`)
+  hookFailed(`a hook before the tool failed, so the tool did not run: ${messageOf(error)}`)
 
 /** The hook after the tool broke. */
 export const afterHookFailed = (error: unknown): ToolOutcome =>
-  hookFailed(`a hook after the tool failed, so its result is withheld: ${quoted(error)}`)
+  hookFailed(`a hook after the tool failed, so its result is withheld: ${messageOf(error)}`)
 
 /** The body failed or died. Its message is kept whole: it is shown like any result. */
 export const bodyFailed = (error: unknown): ToolOutcome => {
@@ -57,7 +57,7 @@ export const bodyFailed = (error: unknown): ToolOutcome => {
 
 /** The body ran, and what it returned is not what its tool declares. */
 export const invalidOutput = (error: unknown): ToolOutcome =>
-  failure("INVALID_TOOL_OUTPUT", `Error: the tool ran, but its output is not what it declares: ${quoted(error)}`)
+  failure("INVALID_TOOL_OUTPUT", `Error: the tool ran, but its output is not what it declares: ${messageOf(error)}`)
 
 /** An output as text: a text stays as it is, anything else becomes its JSON text. Throws on what JSON cannot hold. */
 export const outputText = (output: unknown): string => {
@@ -72,13 +72,14 @@ export const outputText = (output: unknown): string => {
   return json
 }
 
+/** What an error says of itself, bounded. */
+export const messageOf = (error: unknown): string => clip(describe(error).message, maxQuoted)
+
 // internal
 
 /** How much of what somebody else says is quoted, and how long a name may be, in characters. */
 const maxQuoted = 1000
 const maxName = 100
-
-const quoted = (error: unknown): string => clip(describe(error).message, maxQuoted)
 
 const hookFailed = (message: string): ToolOutcome => failure("HOOK_FAILED", `Error: ${message}`, "ToolHookError")
 

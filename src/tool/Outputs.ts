@@ -19,8 +19,8 @@ import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import type { CallId, SessionId } from "../domain/Ids.ts"
 import { apart } from "../internal/Apart.ts"
+import * as AtomicFile from "../internal/AtomicFile.ts"
 import { reasonOf } from "../internal/Refusal.ts"
-import * as AtomicFile from "./AtomicFile.ts"
 import { type OutsideWorkspace, type ReservedPath, type UnresolvedPath, Workspace } from "./Workspace.ts"
 
 /** There is no file with the whole of an output. */

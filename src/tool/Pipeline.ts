@@ -1,7 +1,7 @@
 /**
  * The pipeline: runs one call, from the text that a model wrote to the outcome that the log keeps (F01).
  *
- *   lookup, arguments -> before hook -> approval -> body -> after hook -> content
+ *   lookup, arguments -> before hooks -> approval -> body -> after hooks -> content
  *
  * - Every failure on the way is an error result. Only the interruption of the call leaves `run` otherwise: it is no result,
  *   but for a body that was past its point of no return.
@@ -19,38 +19,46 @@ import * as FiberRef from "effect/FiberRef"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { isAllowance } from "../domain/Brackets.ts"
 import type { ToolOutcome } from "../domain/Event.ts"
 import { type TextBlock, type ToolCallBlock, text } from "../domain/Message.ts"
 import { apart } from "../internal/Apart.ts"
 import { boundary } from "../internal/Cut.ts"
 import { deepFreeze, wellFormed } from "../internal/Json.ts"
-import { type ApprovalPolicy, Approvals } from "./Approvals.ts"
+import { type ApprovalPolicy, Approvals, stricter } from "./Approvals.ts"
+import { type Answerer, Approver, type Question } from "./Approver.ts"
 import * as Arguments from "./Arguments.ts"
+import * as Inquiry from "./Inquiry.ts"
 import * as Outcomes from "./Outcomes.ts"
 import * as Outputs from "./Outputs.ts"
 import * as Preview from "./Preview.ts"
 import { type CallNotes, type PendingCall, ToolCall } from "./ToolCall.ts"
-import { type After, type ToolHookPoints, ToolHooks } from "./ToolHooks.ts"
+import * as ToolHooks from "./ToolHooks.ts"
 import { HandlerFailed, type RegisteredTool, Tools } from "./Tools.ts"
 
 export class Pipeline extends Context.Tag("daybook/tool/Pipeline")<
   Pipeline,
   {
     /**
-     * Runs a call to its outcome, which is frozen; `notes` are those of the `ToolCall` in the context. Never fails. Where it
-     * is interrupted, `notes` tells whether the body was entered and what it had put out.
+     * Runs a call to its outcome, which is frozen; `notes` are those of the `ToolCall` in the context, and `inquiry` asks
+     * about it where somebody must be asked. Never fails. Where it is interrupted, `notes` tells whether the body was entered
+     * and what it had put out.
      */
-    readonly run: (block: ToolCallBlock, notes: CallNotes) => Effect.Effect<ToolOutcome, never, ToolCall>
+    readonly run: (
+      block: ToolCallBlock,
+      notes: CallNotes,
+      inquiry: Inquiry.Inquiry
+    ) => Effect.Effect<ToolOutcome, never, ToolCall>
   }
 >() {}
 
 const make = Effect.gen(function* () {
   const tools = yield* Tools
   const outputs = yield* Outputs.Outputs
-  const hooks = yield* ToolHooks
-  const approvals = yield* Approvals
+  const hooks = yield* ToolHooks.ToolHooks
+  const judges = { hooks, approvals: yield* Approvals, approver: yield* Approver }
   return Pipeline.of({
-    run: Effect.fn("Pipeline.run")(function* (block, notes) {
+    run: Effect.fn("Pipeline.run")(function* (block, notes, inquiry) {
       yield* Effect.annotateCurrentSpan("callId", block.callId)
       const found = tools.find(block.name)
       if (Option.isNone(found)) return finished(Outcomes.unknownTool(block.name, tools.specs))
@@ -62,7 +70,7 @@ const make = Effect.gen(function* () {
       const { annotations, name } = tool.spec
       const call: PendingCall = deepFreeze({ sessionId, turn, step, callId, name, arguments: args.json, annotations })
 
-      const refused = yield* Effect.interruptible(refusal({ hooks, approvals }, call))
+      const refused = yield* Effect.interruptible(refusal(judges, call, inquiry))
       if (Option.isSome(refused) && !refused.value.seen) return finished(refused.value.outcome)
       const outcome = Option.isSome(refused) ? refused.value.outcome : yield* runBody(tool, args.decoded, notes)
       const { keepContext, outcome: kept } = yield* reviewed(hooks, call, finished(outcome))
@@ -82,26 +90,58 @@ export const layer: Layer.Layer<Pipeline, never, Tools> = Layer.effect(Pipeline,
 
 // internal
 
-/** None if the call may run, else its outcome, and whether the after hook sees that. */
-const refusal = Effect.fnUntraced(function* (
-  { approvals, hooks }: { readonly approvals: ApprovalPolicy; readonly hooks: ToolHookPoints },
-  call: PendingCall
-) {
+/** Who is heard before a call may run. */
+interface Judges {
+  readonly hooks: ToolHooks.ToolHookChain
+  readonly approvals: ApprovalPolicy
+  readonly approver: Answerer
+}
+
+/** None if the call may run, else its outcome, and whether the after hooks see that. */
+const refusal = Effect.fnUntraced(function* (judges: Judges, call: PendingCall, inquiry: Inquiry.Inquiry) {
   const before = yield* outcomeOf(
-    Effect.suspend(() => hooks.before(call)),
+    Effect.suspend(() => ToolHooks.judge(judges.hooks, call)),
     Outcomes.beforeHookFailed
   )
   if ("failed" in before) return Option.some({ outcome: before.failed, seen: false })
   if (before.done._tag === "Deny") return Option.some({ outcome: Outcomes.denied(before.done.reason), seen: true })
-  const decision = yield* outcomeOf(
-    Effect.suspend(() => approvals.decide(call)),
+  const judged = yield* outcomeOf(
+    Effect.suspend(() => judges.approvals.judge(call)),
     Outcomes.approvalFailed
   )
-  if ("failed" in decision) return Option.some({ outcome: decision.failed, seen: true })
-  if (decision.done._tag === "Denied")
-    return Option.some({ outcome: Outcomes.denied(decision.done.reason), seen: true })
-  return Option.none()
+  if ("failed" in judged) return Option.some({ outcome: judged.failed, seen: true })
+  const judgement = stricter(before.done, judged.done)
+  switch (judgement._tag) {
+    case "Allow":
+      return Option.none()
+    case "Deny":
+      return Option.some({ outcome: Outcomes.denied(judgement.reason), seen: true })
+    case "Ask": {
+      if (yield* inquiry.isAllowed) return Option.none()
+      const { reason } = judgement
+      const answer = answerOf(judges.approver, { call, ...(reason === undefined ? {} : { reason }) })
+      const asked = yield* outcomeOf(inquiry.ask(answer), Outcomes.approvalFailed)
+      if ("failed" in asked) return Option.some({ outcome: asked.failed, seen: true })
+      if (isAllowance(asked.done.decision)) return Option.none()
+      return Option.some({ outcome: Outcomes.denied(asked.done.reason), seen: true })
+    }
+    default:
+      return judgement satisfies never
+  }
 })
+
+/** What the approver's answer decides; one who fails, dies or says what is no answer decides nothing (F05). */
+const answerOf = (approver: Answerer, question: Question): Effect.Effect<Inquiry.Decided> =>
+  Effect.map(
+    outcomeOf(
+      Effect.map(
+        Effect.suspend(() => approver.ask(question)),
+        Inquiry.decidedBy
+      ),
+      (error) => Inquiry.unavailable(Outcomes.messageOf(error))
+    ),
+    (told) => ("done" in told ? told.done : told.failed)
+  )
 
 /** The outcome of the body alone: its success as text, or its failure. */
 const runBody = Effect.fnUntraced(function* (tool: RegisteredTool, args: unknown, notes: CallNotes) {
@@ -145,23 +185,40 @@ const keeping = <R>(
       : exit
   )
 
-/** The outcome as the after hook leaves it, and whether what the body left for the next step stays with it. */
-const reviewed = Effect.fnUntraced(function* (hooks: ToolHookPoints, call: PendingCall, outcome: ToolOutcome) {
-  const decided = Effect.suspend(() => hooks.after(call, outcome))
-  const after = yield* outcomeOf(
-    apart(Effect.map(decided, (decision) => reviewedBy(decision, outcome))),
-    Outcomes.afterHookFailed
-  )
-  return "done" in after ? after.done : { outcome: after.failed, keepContext: false }
+/** An outcome under review, and whether what the body left for the next step stays with it. */
+interface Reviewed {
+  readonly outcome: ToolOutcome
+  readonly keepContext: boolean
+}
+
+/** The outcome as the after hooks leave it. */
+const reviewed = Effect.fnUntraced(function* (
+  { chain }: ToolHooks.ToolHookChain,
+  call: PendingCall,
+  outcome: ToolOutcome
+) {
+  let current: Reviewed = { outcome, keepContext: true }
+  for (const { after } of chain) {
+    if (after === undefined) continue
+    const before = current
+    const decided = Effect.suspend(() => after(call, before.outcome))
+    const next = yield* outcomeOf(
+      apart(Effect.map(decided, (decision) => reviewedBy(decision, before))),
+      Outcomes.afterHookFailed
+    )
+    if ("failed" in next) return { outcome: next.failed, keepContext: false }
+    current = next.done
+  }
+  return current
 })
 
 /** Throws on a content that is none. */
-const reviewedBy = (decision: After, outcome: ToolOutcome) => {
+const reviewedBy = (decision: ToolHooks.After, { keepContext, outcome }: Reviewed): Reviewed => {
   switch (decision._tag) {
     case "Accept":
-      return { outcome, keepContext: true }
+      return { outcome, keepContext }
     case "Replace":
-      return { outcome: finished({ ...outcome, content: decision.content }), keepContext: true }
+      return { outcome: finished({ ...outcome, content: decision.content }), keepContext }
     case "Block":
       return { outcome: finished(Outcomes.blocked(decision.feedback)), keepContext: false }
     default:
@@ -207,17 +264,17 @@ const piecesOf = (whole: string): Stream.Stream<Uint8Array> =>
     return Option.some([new TextEncoder().encode(whole.slice(at, next)), next])
   })
 
-type Outcome<A> = { readonly done: A } | { readonly failed: ToolOutcome }
+type Outcome<A, B> = { readonly done: A } | { readonly failed: B }
 
 /**
  * What an effect came to: failures and defects are described. The interruption of the call is not: it passes. An effect
  * that interrupts itself, where nobody cancelled the call, has failed.
  */
-const outcomeOf = <A, E, R>(
+const outcomeOf = <A, E, R, B>(
   effect: Effect.Effect<A, E, R>,
-  describe: (error: unknown) => ToolOutcome
-): Effect.Effect<Outcome<A>, never, R> =>
-  Effect.flatMap(Effect.exit(effect), (exit): Effect.Effect<Outcome<A>> => {
+  describe: (error: unknown) => B
+): Effect.Effect<Outcome<A, B>, never, R> =>
+  Effect.flatMap(Effect.exit(effect), (exit): Effect.Effect<Outcome<A, B>> => {
     if (Exit.isSuccess(exit)) return Effect.succeed({ done: exit.value })
     const { cause } = exit
     return Effect.flatMap(FiberRef.get(FiberRef.interruptedCause), (interruption) => {

@@ -2,12 +2,13 @@
  * The scheduler: runs the calls of one answer, in groups.
  *
  * - Neighbouring parallel calls are a group and run together, at most `maxParallelToolCalls` at once; an exclusive call is a
- *   group of one. Each call's mode is read just before it starts, the limit when its group starts (E07).
+ *   group of one. Each call's mode is read just before it starts, the limit when its group starts (E07). A call that is asked
+ *   about counts for none of them: it holds no other one up (W14).
  * - No body runs before its `tool/call` is durable (law 6). What a body settles with is in the log at once, in its place in
  *   model order or as `tool/settled` before it (R7).
  * - Interrupted, it interrupts the calls and waits for them, their finalizers included; a body annotated to finish does so.
- *   When something else fails, nothing more starts and running bodies are awaited (R6). A pool of its own, because
- *   `Effect.forEach({ concurrency })` can hang when it is interrupted.
+ *   When something else fails, nothing more starts, questions are taken back, and running bodies are awaited (R6). A pool
+ *   of its own, because `Effect.forEach({ concurrency })` can hang when it is interrupted.
  */
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
@@ -18,11 +19,13 @@ import * as Option from "effect/Option"
 import * as Brackets from "../domain/Brackets.ts"
 import { SessionBroken } from "../domain/Errors.ts"
 import type { SessionEvent, ToolOutcome } from "../domain/Event.ts"
+import type { CallId } from "../domain/Ids.ts"
 import type { ToolCallBlock } from "../domain/Message.ts"
 import * as Results from "../domain/Results.ts"
 import type { SessionState } from "../domain/SessionState.ts"
 import type { Session } from "../session/Session.ts"
 import { AgentLoop, type Settings } from "../settings/Settings.ts"
+import * as Inquiry from "./Inquiry.ts"
 import { defaultInlineCap } from "./Outputs.ts"
 import type { Pipeline } from "./Pipeline.ts"
 import * as Preview from "./Preview.ts"
@@ -107,17 +110,44 @@ const makePool = (
   cancelled: () => boolean
 ) => {
   const { pipeline, session } = services
-  const running = new Set<Fiber.RuntimeFiber<void, SessionBroken>>()
+  const running = new Map<CallId, Fiber.RuntimeFiber<void, SessionBroken>>()
+  /** Those of them that are asked about, or that wait for a slot since. */
+  const aside = new Set<CallId>()
   const changed = Effect.unsafeMakeLatch(false)
+  /** How many slots there are. */
+  let slots = 0
   let fault: Cause.Cause<SessionBroken> = Cause.empty
   let concluded = false
+
+  const hasRoom = () => running.size - aside.size < slots
+
+  /** Returns once it is so; it is looked at whenever a call ends or steps aside. */
+  const until = (isSo: () => boolean): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (isSo()) return Effect.void
+      changed.unsafeClose()
+      return Effect.zipRight(changed.await, until(isSo))
+    })
+
+  const slotOf = ({ callId }: ToolCallBlock): Inquiry.Slot => ({
+    leave: Effect.sync(() => {
+      aside.add(callId)
+      changed.unsafeOpen()
+    }),
+    enter: Effect.suspend(() => Effect.map(until(hasRoom), () => void aside.delete(callId)))
+  })
 
   const runCall = (block: ToolCallBlock) =>
     Effect.gen(function* () {
       const { call, notes } = yield* ToolCall.make(hostOf(session, at, block))
-      const exit = yield* Effect.exit(Effect.provideService(pipeline.run(block, notes), ToolCall.ToolCall, call))
+      const inquiry = Inquiry.make(session, at, block, slotOf(block))
+      const exit = yield* Effect.exit(
+        Effect.provideService(pipeline.run(block, notes, inquiry), ToolCall.ToolCall, call)
+      )
       // the pipeline makes a result of every failure: what is left is an interrupt, or a fault of its own
       if (Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)) return yield* Effect.failCause(exit.cause)
+      // its question was taken back because another call broke: nothing is made up for it (R6)
+      if (Exit.isFailure(exit) && !Cause.isEmpty(fault) && !cancelled()) return
       const outcome = Exit.isSuccess(exit) ? marked(exit.value, cancelled()) : yield* interruptedOutcome(notes)
       if (outcome.meta?.["concludes"] === true) concluded = true
       yield* session.append(settled(block, outcome))
@@ -127,9 +157,10 @@ const makePool = (
 
   const launch = (block: ToolCallBlock) =>
     Effect.map(Effect.fork(runCall(block)), (fiber) => {
-      running.add(fiber)
+      running.set(block.callId, fiber)
       fiber.addObserver((exit) => {
-        running.delete(fiber)
+        running.delete(block.callId)
+        aside.delete(block.callId)
         if (Exit.isFailure(exit)) fault = exit.cause
         changed.unsafeOpen()
       })
@@ -148,26 +179,38 @@ const makePool = (
       yield* Effect.forEach(blocks, launch, { discard: true })
     })
 
-  /** Returns when fewer than `limit` bodies run, or fails as one of them did. */
-  const room = (limit: number): Effect.Effect<void, SessionBroken> =>
-    Effect.suspend(() => {
-      if (!Cause.isEmpty(fault)) return Effect.failCause(fault)
-      if (running.size < limit) return Effect.void
-      changed.unsafeClose()
-      return Effect.zipRight(restore(changed.await), room(limit))
-    })
+  /** Returns once it is so, or fails as one of the calls did. */
+  const unlessBroken = (isSo: () => boolean): Effect.Effect<void, SessionBroken> =>
+    Effect.zipRight(
+      restore(until(() => isSo() || !Cause.isEmpty(fault))),
+      Effect.suspend(() => Effect.failCause(fault)).pipe(Effect.when(() => !Cause.isEmpty(fault)))
+    )
 
-  /** Waits for every body, interrupting them first where asked to. */
-  const drain = (interrupt: boolean) =>
+  /** Waits for every call. First it interrupts all of them, or those alone whose body has not begun. */
+  const drain = (whom: "all" | "aside") =>
     Effect.suspend(() => {
-      const fibers = [...running]
+      const stopped = [...running].flatMap(([id, fiber]) => (whom === "all" || aside.has(id) ? [fiber] : []))
       return Effect.zipRight(
-        interrupt ? Effect.forEach(fibers, Fiber.interruptFork, { discard: true }) : Effect.void,
-        Effect.forEach(fibers, Fiber.await, { discard: true })
+        Effect.forEach(stopped, Fiber.interruptFork, { discard: true }),
+        Effect.forEach([...running.values()], Fiber.await, { discard: true })
       )
     })
 
-  return { running, start, room, drain, fault: () => fault, concluded: () => concluded }
+  return {
+    /** Opens a group with so many slots. */
+    open: (limit: number) => {
+      slots = limit
+    },
+    /** How many calls may start now. */
+    free: () => Math.max(0, slots - (running.size - aside.size)),
+    start,
+    /** Returns once a call may start, or none is left that one could wait for. */
+    room: unlessBroken(() => hasRoom()),
+    done: unlessBroken(() => running.size === 0),
+    drain,
+    fault: () => fault,
+    concluded: () => concluded
+  }
 }
 
 const isParallel = (services: Services, block: ToolCallBlock): boolean =>
@@ -202,18 +245,20 @@ export const run = (
 
       const runGroup = Effect.gen(function* () {
         const limit = (yield* settings.get(AgentLoop)).maxParallelToolCalls
+        pool.open(limit)
         let pass = takeParallel(limit)
         if (pass.length === 0) {
+          pool.open(1)
           const alone = blocks.slice(next, next + 1)
           next++
           yield* pool.start(alone)
         }
         while (pass.length > 0) {
           yield* pool.start(pass)
-          yield* pool.room(limit)
-          pass = takeParallel(limit - pool.running.size)
+          yield* pool.room
+          pass = takeParallel(pool.free())
         }
-        yield* pool.room(1)
+        yield* pool.done
       })
 
       const exit = yield* Effect.exit(
@@ -221,7 +266,7 @@ export const run = (
       )
       if (Exit.isSuccess(exit)) return pool.concluded()
       const broken = Option.exists(Cause.failureOption(exit.cause), (error) => error instanceof SessionBroken)
-      yield* pool.drain(broken || Cause.isInterruptedOnly(exit.cause))
+      yield* pool.drain(broken || Cause.isInterruptedOnly(exit.cause) ? "all" : "aside")
       // a fault while a cancel was waited for is one all the same (R6)
       return yield* Effect.failCause(Cause.parallel(exit.cause, pool.fault()))
     })

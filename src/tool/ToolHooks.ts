@@ -3,7 +3,9 @@
  *
  * - `before` runs once a call's arguments are known to be right, and before its approval; `after` sees every outcome of a
  *   call that `before` judged: results, failures and denials alike (F02).
- * - A hook that fails or dies fails closed: the call becomes an error result `HOOK_FAILED`.
+ * - Layers add hooks to those below. At either point those below come first, and each sees what the ones before it left: of
+ *   several judgements the strictest counts, and the first denial is the last word.
+ * - A hook that fails or dies fails closed: the call becomes an error result `HOOK_FAILED`, and no later one is asked.
  * - A cancel cuts `before`. It does not cut `after`: by then the side effect has happened, and its result is kept.
  */
 import * as Context from "effect/Context"
@@ -13,6 +15,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type { ToolOutcome } from "../domain/Event.ts"
 import type { TextBlock } from "../domain/Message.ts"
+import { Judgement, stricter } from "./Approvals.ts"
 import type { PendingCall } from "./ToolCall.ts"
 
 /** A hook broke. Its message is what the model reads. */
@@ -20,10 +23,6 @@ export class ToolHookError extends Schema.TaggedError<ToolHookError>()("ToolHook
   message: Schema.String,
   cause: Schema.optional(Schema.Defect)
 }) {}
-
-/** What a hook says of a call: let it go on, or refuse it with a reason that the model reads. */
-export type Before = Data.TaggedEnum<{ Allow: object; Deny: { readonly reason: string } }>
-export const Before = Data.taggedEnum<Before>()
 
 /**
  * What a hook says of an outcome: keep it, show other content in its place (a failure stays one), or make it an error that
@@ -38,20 +37,32 @@ export const After = Data.taggedEnum<After>()
 
 /** What judges a call before it runs, and its outcome afterwards. */
 export interface ToolHookPoints {
-  readonly before: (call: PendingCall) => Effect.Effect<Before, ToolHookError>
+  /** Lets a call go on to its approval, refuses it, or has a person asked, whatever the approval says. */
+  readonly before: (call: PendingCall) => Effect.Effect<Judgement, ToolHookError>
   readonly after: (call: PendingCall, outcome: ToolOutcome) => Effect.Effect<After, ToolHookError>
 }
 
-const allow = Effect.succeed(Before.Allow())
-const accept = Effect.succeed(After.Accept())
+/** The hooks in the order in which they are asked; a point that is left out says nothing. */
+export interface ToolHookChain {
+  readonly chain: ReadonlyArray<Partial<ToolHookPoints>>
+}
 
-const none: ToolHookPoints = { before: () => allow, after: () => accept }
-
-/** The hooks around a tool; without a layer every call is allowed and every outcome accepted. */
+/** The hooks around a tool; without a layer every call goes on and every outcome is accepted. */
 export class ToolHooks extends Context.Reference<ToolHooks>()("daybook/tool/ToolHooks", {
-  defaultValue: (): ToolHookPoints => none
+  defaultValue: (): ToolHookChain => ({ chain: [] })
 }) {}
 
-/** These hooks, and nothing at the point that is left out. */
+/** The hooks below, and then these. */
 export const layer = (hooks: Partial<ToolHookPoints>): Layer.Layer<ToolHooks> =>
-  Layer.succeed(ToolHooks, { ...none, ...hooks })
+  Layer.effect(
+    ToolHooks,
+    Effect.map(ToolHooks, ({ chain }) => ({ chain: [...chain, hooks] }))
+  )
+
+/** What all of them say of a call. */
+export const judge = ({ chain }: ToolHookChain, call: PendingCall): Effect.Effect<Judgement, ToolHookError> =>
+  Effect.reduce(chain, Judgement.Allow(), (judged: Judgement, { before }) =>
+    before === undefined || judged._tag === "Deny"
+      ? Effect.succeed(judged)
+      : Effect.map(before(call), (next) => stricter(judged, next))
+  )

@@ -311,7 +311,8 @@ describe("a cancel", () => {
   it.scoped("C13 D14: cancelled while it waits to try again, nothing of the failed attempt becomes an answer", () =>
     Effect.gen(function* () {
       const world = yield* World.make({
-        scripts: [[send({ type: "text", index: 0, text: "lost" }), fail("SERVER")], say("never")]
+        scripts: [[send({ type: "text", index: 0, text: "lost" }), fail("SERVER")], say("never")],
+        settings: { retry: { jitter: 0 } }
       })
       const agent = yield* world.open()
       yield* agent.followup("go")

@@ -10,9 +10,10 @@ import { JournalBusy, JournalFull } from "../../src/domain/Errors.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import { call, say, wait } from "../../src/model/ScriptedModel.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
+import { Judgement } from "../../src/tool/Approvals.ts"
 import * as BuiltIn from "../../src/tool/BuiltIn.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
-import { After, Before } from "../../src/tool/ToolHooks.ts"
+import { After } from "../../src/tool/ToolHooks.ts"
 import * as Workspace from "../../src/tool/Workspace.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
 import { type Door, door, endings, of, others, results } from "../support/Watching.ts"
@@ -20,7 +21,7 @@ import * as World from "../support/World.ts"
 
 const look = (...ids: ReadonlyArray<string>) => ids.map((id) => ["look", { id }] as const)
 const touch = (...ids: ReadonlyArray<string>) => ids.map((id) => ["touch", { id }] as const)
-const allow = Approvals.Decision.Allowed()
+const allow = Approvals.Judgement.Allow()
 
 describe("calls of a cancelled turn", () => {
   it.scoped("F12 W15 R4: a success after the cancel is kept with what it left; a failure of its own stays one", () =>
@@ -66,7 +67,7 @@ describe("calls of a cancelled turn", () => {
             before: ({ callId }) =>
               Effect.as(
                 Effect.sync(() => asked.push(callId)),
-                Before.Allow()
+                Judgement.Allow()
               )
           }
         })
@@ -97,7 +98,7 @@ describe("calls of a cancelled turn", () => {
           before: ({ callId }) =>
             Effect.as(
               Effect.sync(() => asked.push(callId)),
-              Before.Allow()
+              Judgement.Allow()
             )
         },
         body: () => Effect.as(body.pass, "done")
@@ -193,8 +194,8 @@ describe("calls of a cancelled turn", () => {
             say("2")
           ],
           approvals: {
-            decide: ({ callId }) =>
-              Effect.succeed(callId.endsWith("c0") ? Approvals.Decision.Denied({ reason: "not that" }) : allow)
+            judge: ({ callId }) =>
+              Effect.succeed(callId.endsWith("c0") ? Approvals.Judgement.Deny({ reason: "not that" }) : allow)
           },
           body: (id) => (id === "fast" ? Effect.succeed("did fast") : Effect.as(body.pass, `did ${id}`))
         })
@@ -233,7 +234,7 @@ describe("calls of a cancelled turn", () => {
         const pass = (name: string) => (name === moment ? here.pass : Effect.void)
         const world = yield* World.make({
           scripts: [call(...look("a"))],
-          approvals: { decide: () => Effect.as(pass("approval"), allow) },
+          approvals: { judge: () => Effect.as(pass("approval"), allow) },
           toolHooks: { after: () => Effect.as(pass("after"), After.Accept()) },
           body: () => Effect.as(pass("body"), "done")
         })

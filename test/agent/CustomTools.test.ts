@@ -85,10 +85,10 @@ describe("a program's own tools", () => {
           Layer.orDie
         ),
         approvals: {
-          decide: ({ arguments: args }) =>
+          judge: ({ arguments: args }) =>
             Effect.sync(() => {
               asked.push(args)
-              return Approvals.Decision.Allowed()
+              return Approvals.Judgement.Allow()
             })
         },
         scripts: [

@@ -8,7 +8,8 @@ import * as Scope from "effect/Scope"
 import { HookFailed } from "../../src/agent/Hooks.ts"
 import { JournalFull } from "../../src/domain/Errors.ts"
 import { call, die, fail, say, send } from "../../src/model/ScriptedModel.ts"
-import { Before, ToolHookError } from "../../src/tool/ToolHooks.ts"
+import { Judgement } from "../../src/tool/Approvals.ts"
+import { ToolHookError } from "../../src/tool/ToolHooks.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
 import { at, door, endings, react, watch } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
@@ -34,9 +35,9 @@ describe("what can go wrong in a turn", () => {
         { scripts: [[die(new Error("it broke"))]] },
         { scripts: looking, body: () => broken },
         { scripts: looking, toolHooks: { before: () => Effect.fail(new ToolHookError({ message: "no" })) } },
-        { scripts: looking, toolHooks: { before: () => Effect.succeed(Before.Deny({ reason: "no" })) } },
+        { scripts: looking, toolHooks: { before: () => Effect.succeed(Judgement.Deny({ reason: "no" })) } },
         { scripts: looking, toolHooks: { after: () => broken } },
-        { scripts: looking, approvals: { decide: () => broken } },
+        { scripts: looking, approvals: { judge: () => broken } },
         { scripts: looking, onCall: () => broken },
         { scripts: looking, onSettingsRead: broken }
       ]

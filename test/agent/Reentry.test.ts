@@ -12,7 +12,8 @@ import type { FeedItem } from "../../src/domain/Notice.ts"
 import { call, fail, type Script, say, send, wait } from "../../src/model/ScriptedModel.ts"
 import * as Explorer from "../../src/testing/Explorer.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
-import { After, Before } from "../../src/tool/ToolHooks.ts"
+import { Judgement } from "../../src/tool/Approvals.ts"
+import { After } from "../../src/tool/ToolHooks.ts"
 import { door, endings, inputs, react, stillWait } from "../support/Watching.ts"
 import * as World from "../support/World.ts"
 
@@ -61,11 +62,11 @@ const places: ReadonlyArray<Place> = [
   { name: "the stopping hook", world: (here) => ({ scripts: after, hooks: { stopping: () => here } }) },
   {
     name: "the hook before a tool",
-    world: (here) => ({ scripts: looking, toolHooks: { before: () => Effect.as(here, Before.Allow()) } })
+    world: (here) => ({ scripts: looking, toolHooks: { before: () => Effect.as(here, Judgement.Allow()) } })
   },
   {
     name: "an approval",
-    world: (here) => ({ scripts: looking, approvals: { decide: () => Effect.as(here, Approvals.Decision.Allowed()) } })
+    world: (here) => ({ scripts: looking, approvals: { judge: () => Effect.as(here, Approvals.Judgement.Allow()) } })
   },
   { name: "a body", world: (here) => ({ scripts: looking, body: () => Effect.as(here, "done") }) },
   {
@@ -233,7 +234,10 @@ describe("whatever is done from inside", () => {
       const outside = place.about !== undefined
       const bare = explored(visit(place, act, false), name)
       const { ended, entered, last, told, waits } = explored(visit(place, act, true), name)
-      assert.strictEqual(told, outside ? act.outside : act.inside, name)
+      // beside a fiber that outlives its body the turn goes on, and may take the message before the cancel comes
+      const taken = place.stray === true && entered.includes("more")
+      const expected = outside ? act.outside : act.inside
+      assert.strictEqual(told, taken ? expected.replace("dropped", "kept") : expected, name)
       assert.strictEqual(bare.last, last, name)
       if (place.stray !== true) assert.deepStrictEqual(bare.ended, ended, name)
       if (act.ending !== "left") assert.strictEqual(ended[0], act.ending, name)

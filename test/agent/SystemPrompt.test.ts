@@ -12,9 +12,14 @@ const section = (name: string, order: number, text: SystemPrompt.Section["text"]
 })
 const whole = (name: string): SystemPrompt.Section => ({ ...section(name, 99, `all of ${name}`), complete: true })
 
+const occasion: SystemPrompt.Occasion = { sessionId: World.id, created: 0, tools: ["look", "touch"] }
+
 /** The prompt of these layers, the later over the earlier. */
 const promptOf = (...layers: ReadonlyArray<Layer.Layer<SystemPrompt.SystemPrompt>>) =>
-  Effect.flatMap(SystemPrompt.SystemPrompt, ({ sections }) => Effect.flatMap(sections, SystemPrompt.assemble)).pipe(
+  Effect.gen(function* () {
+    const { sections } = yield* SystemPrompt.SystemPrompt
+    return yield* SystemPrompt.assemble(yield* sections, occasion)
+  }).pipe(
     Effect.provide(
       layers.reduce(
         (below, above) => Layer.provide(above, below),
@@ -29,9 +34,9 @@ describe("the system prompt", () => {
       const prompt = promptOf(
         SystemPrompt.layer([
           section("c", 20, "third\n"),
-          section("a", 10, Effect.succeed("  first")),
+          section("a", 10, () => Effect.succeed("  first")),
           section("b", 10, "second"),
-          section("d", 15, Effect.succeed(" \n "))
+          section("d", 15, () => Effect.succeed(" \n "))
         ])
       )
       assert.strictEqual(yield* prompt, "first\n\nsecond\n\nthird")
@@ -43,9 +48,7 @@ describe("the system prompt", () => {
     Effect.gen(function* () {
       const asked: Array<string> = []
       const telling = (name: string, text: string) =>
-        section(
-          name,
-          10,
+        section(name, 10, () =>
           Effect.sync(() => {
             asked.push(text)
             return text

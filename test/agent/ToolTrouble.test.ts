@@ -146,10 +146,10 @@ describe("trouble with tool calls, through whole turns", () => {
       const world = yield* World.make({
         body,
         approvals: {
-          decide: (pending) =>
+          judge: (pending) =>
             Effect.sync(() => {
               asked.push(pending.arguments)
-              return Approvals.Decision.Allowed()
+              return Approvals.Judgement.Allow()
             })
         },
         scripts: [call(["touch", "{id: a}"], ["touch", { id: "b" }]), say("Done.")]

@@ -428,24 +428,6 @@ describe("a turn", () => {
     })
   )
 
-  it.scoped("O02: five failed retries, then the failure ends the turn", () =>
-    Effect.gen(function* () {
-      const world = yield* World.make({ scripts: Array.from({ length: 9 }, () => [fail("SERVER", "oops")]) })
-      const agent = yield* world.open()
-      yield* agent.followup("go")
-      const idle = yield* Effect.fork(agent.idle)
-      yield* TestClock.adjust("10 minutes")
-      yield* Fiber.join(idle)
-      const log = yield* world.log
-      assert.deepStrictEqual(
-        of(log, "request/retry").map((event) => event.data.delayMillis),
-        [500, 1000, 2000, 4000, 8000]
-      )
-      assert.strictEqual((yield* world.requests).length, 6)
-      assert.strictEqual(ending(log)?.kind, "error")
-    })
-  )
-
   it.scoped("A21 O02: the request-error hook may retry what the policy would not, or give up what it would retry", () =>
     Effect.gen(function* () {
       for (const [decision, reason, requests] of [

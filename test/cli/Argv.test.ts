@@ -1,24 +1,24 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
-import { grammarOf, normalize } from "../../src/cli/Argv.ts"
-import { command } from "../../src/cli/Daybook.ts"
+import { normalize } from "../../src/cli/Argv.ts"
+import { grammar } from "../../src/cli/Daybook.ts"
+import { pathOf } from "../../src/cli/Grammar.ts"
 
-const grammar = grammarOf(command)
 const words = (...given: ReadonlyArray<string>) => Either.getOrThrow(normalize(grammar, given))
 const problem = (...given: ReadonlyArray<string>) => Either.getOrThrow(Either.flip(normalize(grammar, given)))
 
 describe("Argv", () => {
   it("knows the options of each command from the command itself", () => {
     assert.strictEqual(
-      [...grammar.commands.keys()].join(),
-      "events,export,fork,import,repair,request,run,sessions,show,verify"
+      [...grammar.root.commands.keys()].join(),
+      "events,export,fork,import,repair,request,run,sessions,settings,show,verify"
     )
-    assert.deepStrictEqual(grammar.commands.get("run")?.args, ["PROMPT"])
-    assert.strictEqual(grammar.commands.get("run")?.options.get("--session"), "value")
-    assert.strictEqual(grammar.commands.get("run")?.options.get("--yes"), "switch")
+    assert.deepStrictEqual(grammar.root.commands.get("run")?.args, ["PROMPT"])
+    assert.strictEqual(grammar.root.commands.get("run")?.options.get("--session"), "value")
+    assert.strictEqual(grammar.root.commands.get("run")?.options.get("--yes"), "switch")
     assert.strictEqual(grammar.root.options.get("--db"), "value")
     assert.deepStrictEqual(
-      [grammar.commands.get("verify")?.args, grammar.commands.get("verify")?.required],
+      [grammar.root.commands.get("verify")?.args, grammar.root.commands.get("verify")?.required],
       [["ID"], 0]
     )
     assert.deepStrictEqual(words("verify"), ["verify"])
@@ -56,9 +56,12 @@ describe("Argv", () => {
     assert.deepStrictEqual(words("--completions", "bash"), ["--completions", "bash"])
   })
 
-  it("lets --help and its like through, whatever else is said", () => {
-    assert.deepStrictEqual(words("run", "--nope", "--help"), ["run", "--nope", "--help"])
-    assert.deepStrictEqual(words("--version"), ["--version"])
+  it("hears --help and its like, and nothing of what else is said: it would be taken for a prompt", () => {
+    assert.deepStrictEqual(words("run", "--nope", "--help"), ["run", "--help"])
+    assert.deepStrictEqual(words("run", "--yes", "-h", "x"), ["run", "--help"])
+    assert.deepStrictEqual(words("settings", "set", "a.b", "--help"), ["settings", "set", "--help"])
+    assert.deepStrictEqual(words("--db", "x", "--help", "run"), ["--help"])
+    assert.deepStrictEqual(words("run", "--yes", "--version"), ["--version"])
   })
 
   it("never lets a mistyped option be a prompt", () => {
@@ -76,7 +79,7 @@ describe("Argv", () => {
     assert.include(problem("--db", "x"), "a command is missing")
     assert.include(
       problem("chat"),
-      'there is no command "chat". The commands are: events, export, fork, import, repair, request, run, sessions, show, verify.'
+      'there is no command "chat". The commands are: events, export, fork, import, repair, request, run, sessions, settings, show, verify.'
     )
     assert.include(problem("import"), "import needs FILE")
     // without one, a session may go on by itself
@@ -84,5 +87,22 @@ describe("Argv", () => {
     assert.include(problem("run", "do", "this"), '"this" is one word too many')
     assert.include(problem("run", "do", "--", "this"), '"this" is one word too many')
     assert.include(problem("sessions", "all"), 'sessions takes no argument, and "all" is one')
+  })
+
+  it("knows the commands of a command", () => {
+    assert.strictEqual([...(grammar.root.commands.get("settings")?.commands.keys() ?? [])].join(), "get,set,unset")
+    assert.deepStrictEqual(words("settings", "set", "a.b", "-1"), ["settings", "set", "a.b", "-1"])
+    assert.deepStrictEqual(words("settings", "get"), ["settings", "get"])
+    const commands = "The commands are: get, set, unset. See daybook settings --help."
+    assert.strictEqual(problem("settings"), `a command is missing after settings. ${commands}`)
+    assert.strictEqual(problem("settings", "show"), `there is no command "settings show". ${commands}`)
+    assert.strictEqual(problem("settings", "set", "a.b"), "settings set needs VALUE. See daybook settings set --help.")
+    assert.include(problem("settings", "get", "a", "b"), "settings get takes PATH alone")
+    assert.include(problem("settings", "get", "--json"), "there is no option --json. See daybook settings get --help.")
+    assert.deepStrictEqual(pathOf(grammar, ["--db", "x", "settings", "set", "a.b", "get"]), [
+      "daybook",
+      "settings",
+      "set"
+    ])
   })
 })

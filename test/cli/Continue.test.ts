@@ -11,7 +11,7 @@ import { resumeText } from "../../src/agent/Machine.ts"
 import { SessionOwned } from "../../src/domain/Errors.ts"
 import { textOf } from "../../src/domain/Message.ts"
 import { call, fail, say, wait } from "../../src/model/ScriptedModel.ts"
-import * as ToolHooks from "../../src/tool/ToolHooks.ts"
+import * as Approvals from "../../src/tool/Approvals.ts"
 import { folder, lines, log, type Running, run, shell, shellWords, start } from "../support/Cli.ts"
 import * as Inside from "../support/Inside.ts"
 import { door, inputs } from "../support/Watching.ts"
@@ -81,7 +81,7 @@ describe("run --continue", () => {
       )
       const denying = yield* World.make({
         scripts: [[fail("AUTHENTICATION")], call(["look", { id: "a" }]), say("I may not.")],
-        toolHooks: { before: () => Effect.succeed(ToolHooks.Before.Deny({ reason: "not today" })) }
+        toolHooks: { before: () => Effect.succeed(Approvals.Judgement.Deny({ reason: "not today" })) }
       })
       yield* daybook(denying, "run", "--session", "world", "Look")
       assert.strictEqual((yield* goOn(denying)).code, 3)
@@ -115,7 +115,7 @@ describe("run --continue", () => {
       Effect.gen(function* () {
         const cwd = yield* folder
         const refused = (words: ReadonlyArray<string>, code: number, says: RegExp) =>
-          Effect.map(run(["run", ...words], { cwd }), (result) => {
+          Effect.map(run(["run", "--yes", ...words], { cwd }), (result) => {
             assert.deepStrictEqual([result.code, result.stdout, lines(result.stderr).length], [code, "", 1])
             assert.match(result.stderr, says)
           })
@@ -129,7 +129,7 @@ describe("run --continue", () => {
         yield* refused(["--session", "s"], 2, /run needs PROMPT, or --session ID and --continue\./)
         yield* refused(["--session", "s", "--continue"], 1, /there is no journal at/)
         assert.deepStrictEqual(readdirSync(cwd), [])
-        yield* run(["run", "--session", "s", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "s", "Say hello"], { cwd })
         yield* refused(["--session", "t", "--continue"], 1, /session t: no such session\./)
         const listed = yield* run(["sessions", "--json"], { cwd })
         assert.strictEqual(lines(listed.stdout).length, 1)
@@ -161,17 +161,17 @@ describe("a run that is killed", () => {
         const cwd = yield* folder
         yield* shell("mkfifo never", { cwd })
         const prompt = "Run `echo ran >> ran.txt; cat never`, then write done.txt: it went on"
-        yield* killed(yield* start(["run", "--session", "s", prompt], { cwd }))
+        yield* killed(yield* start(["run", "--yes", "--session", "s", prompt], { cwd }))
         const before = yield* log("s", { cwd })
         const listed = yield* run(["sessions", "--json"], { cwd })
         assert.include(JSON.parse(listed.stdout), { open: true, interrupted: true, owner: null })
         const shown = yield* run(["show", "s"], { cwd })
-        assert.match(shown.stdout, /its owner died: it was interrupted\n {2}no result yet: bash echo ran/)
+        assert.match(shown.stdout, /it was interrupted: its owner is gone or silent\n {2}no result yet: bash echo ran/)
         assert.include(shown.stdout, "\nto go on: daybook run --session s --continue\n")
         // looking has changed nothing
         assert.deepStrictEqual(yield* log("s", { cwd }), before)
 
-        const { code, stderr, stdout } = yield* run(["run", "--session", "s", "--continue"], { cwd })
+        const { code, stderr, stdout } = yield* run(["run", "--yes", "--session", "s", "--continue"], { cwd })
         assert.deepStrictEqual([code, readFileSync(join(cwd, "done.txt"), "utf8")], [0, "it went on"], stderr)
         assert.isAtMost(
           lines(existsSync(join(cwd, "ran.txt")) ? readFileSync(join(cwd, "ran.txt"), "utf8") : "").length,
@@ -185,7 +185,7 @@ describe("a run that is killed", () => {
         assert.deepStrictEqual(events.slice(0, before.length), before)
         const asked = events.filter((event) => event.type === "user/message").map(({ data }) => textOf(data))
         assert.deepStrictEqual(asked, [prompt, resumeText])
-        const nothing = yield* run(["run", "--session", "s", "--continue"], { cwd })
+        const nothing = yield* run(["run", "--yes", "--session", "s", "--continue"], { cwd })
         assert.strictEqual(nothing.code, 0)
         assert.include(nothing.stderr, "there is nothing to continue")
         assert.deepStrictEqual(yield* log("s", { cwd }), events)
@@ -202,8 +202,8 @@ describe("a run that is killed", () => {
         yield* shell("mkfifo gate && mkdir a", { cwd })
         const suite = 'require("node:test")("passes", () => require("node:fs").readFileSync("../gate"))\n'
         writeFileSync(join(cwd, "a/a.test.cjs"), suite)
-        yield* killed(yield* start(["run", "--session", "s", "Run the tests in a"], { cwd }))
-        const words = ["run", "--session", "s", "--continue"]
+        yield* killed(yield* start(["run", "--yes", "--session", "s", "Run the tests in a"], { cwd }))
+        const words = ["run", "--yes", "--session", "s", "--continue"]
         const racers = [yield* start(words, { cwd }), yield* start(words, { cwd })] as const
         const first = yield* Effect.raceAll(
           racers.map(({ ended, pid }) => Effect.map(ended, (result) => ({ pid, result })))
@@ -238,7 +238,7 @@ describe("a run that is killed", () => {
       Effect.gen(function* () {
         const cwd = yield* folder
         yield* shell("mkfifo never", { cwd })
-        yield* killed(yield* start(["run", "--session", "s", "Run `cat never`, then say done"], { cwd }))
+        yield* killed(yield* start(["run", "--yes", "--session", "s", "Run `cat never`, then say done"], { cwd }))
         const moved = yield* shell(
           `${shellWords()} export s > s.jsonl && ${shellWords()} import --db other.db - < s.jsonl && ${shellWords()} export --db other.db s | cmp - s.jsonl`,
           { cwd }
@@ -248,7 +248,7 @@ describe("a run that is killed", () => {
           moved.stderr,
           /^daybook: session s: its turn 1 was interrupted\. To go on: daybook run --session s --continue/
         )
-        const there = yield* run(["run", "--db", "other.db", "--session", "s", "--continue"], { cwd })
+        const there = yield* run(["run", "--yes", "--db", "other.db", "--session", "s", "--continue"], { cwd })
         assert.strictEqual(there.code, 0, there.stderr)
         assert.match(there.stdout, /\ndone\n/)
 
@@ -263,7 +263,7 @@ describe("a run that is killed", () => {
         assert.deepStrictEqual([again.code, again.stdout], [0, "s: its log balances; nothing was written\n"])
         const child = yield* run(["fork", "s", "--as", "child"], { cwd })
         assert.deepStrictEqual([child.code, child.stdout], [0, "child\n"], child.stderr)
-        const goesOn = yield* run(["run", "--session", "child", "--continue"], { cwd })
+        const goesOn = yield* run(["run", "--yes", "--session", "child", "--continue"], { cwd })
         assert.strictEqual(goesOn.code, 0, goesOn.stderr)
         assert.strictEqual((yield* run(["verify"], { cwd })).code, 0)
       }),
@@ -277,7 +277,7 @@ describe("a run that is killed", () => {
         const cwd = yield* folder
         const place = { cwd, env: { DAYBOOK_DB: "s.db" } }
         yield* shell("mkfifo never", { cwd })
-        yield* killed(yield* start(["run", "--session", "s", "Run `cat never`"], place))
+        yield* killed(yield* start(["run", "--yes", "--session", "s", "Run `cat never`"], place))
         const rows = (change?: string) => {
           const database = new Database(join(cwd, "s.db"))
           if (change !== undefined) database.exec(change)
@@ -291,7 +291,7 @@ describe("a run that is killed", () => {
         const before = rows("DELETE FROM session_event WHERE seq = 3")
         for (const words of [
           ["repair", "s"],
-          ["run", "--session", "s", "--continue"],
+          ["run", "--yes", "--session", "s", "--continue"],
           ["fork", "s"]
         ]) {
           const { code, stderr, stdout } = yield* run(words, place)
@@ -312,14 +312,14 @@ describe("a run that is killed", () => {
       Effect.gen(function* () {
         const cwd = yield* folder
         const place = { cwd, env: { DAYBOOK_DB: "s.db" } }
-        yield* run(["run", "--session", "s", "Say hello"], place)
+        yield* run(["run", "--yes", "--session", "s", "Say hello"], place)
         yield* shell(`${shellWords()} export s > s.jsonl`, place)
         const database = new Database(join(cwd, "s.db"))
         database.pragma("user_version = 99")
         database.close()
         const bytes = readFileSync(join(cwd, "s.db"))
         for (const words of [
-          ["run", "--session", "s", "--continue"],
+          ["run", "--yes", "--session", "s", "--continue"],
           ["repair", "s"],
           ["fork", "s"],
           ["import", "s.jsonl"],

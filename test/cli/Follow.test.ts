@@ -14,14 +14,14 @@ describe("events --follow", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        yield* run(["run", "--session", "s", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "s", "Say hello"], { cwd })
         const words = ["events", "s", "--json", "--follow"]
         const followers = yield* Effect.forEach(["SIGINT", "SIGTERM", "SIGHUP"] as const, (signal) =>
           Effect.map(start(words, { cwd }), (program) => ({ program, signal }))
         )
         for (const { program } of followers)
           yield* eventually("what is there", () => program.stdout().includes('"turn/end"'))
-        yield* run(["run", "--session", "s", "Run `echo one; echo two`, then say done"], { cwd })
+        yield* run(["run", "--yes", "--session", "s", "Run `echo one; echo two`, then say done"], { cwd })
         const { stdout } = yield* run(["events", "s", "--json"], { cwd })
         for (const { program, signal } of followers) {
           yield* eventually("what came", () => lines(program.stdout()).length >= lines(stdout).length)
@@ -55,10 +55,10 @@ describe("events --follow", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        yield* run(["run", "--session", "s", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "s", "Say hello"], { cwd })
         // the reader leaves after one line; what is written then has none
         const command = `(${shellWords()} events s --follow; echo "code $?" >&2) | head -1 & `
-        const writing = `for i in 1 2 3 4 5; do ${shellWords()} run --session s "Say $i" > said.txt; done; wait`
+        const writing = `for i in 1 2 3 4 5; do ${shellWords()} run --yes --session s "Say $i" > said.txt; done; wait`
         const { code, stderr } = yield* shell(command + writing, { cwd })
         assert.deepStrictEqual([code, stderr], [0, "code 0\n"])
       }),

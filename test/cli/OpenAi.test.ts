@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import type { StoredEvent } from "../../src/domain/Event.ts"
 import type { ChatRequest } from "../../src/domain/Request.ts"
 import { deepseek, openai } from "../../src/model/OpenAi.ts"
 import { body, type Profile } from "../../src/model/OpenAiWire.ts"
@@ -96,7 +97,7 @@ describe("run --model openai/NAME", () => {
           ]
         })
         const options = { cwd, env }
-        const asking = (...words: ReadonlyArray<string>) => run(["run", "--session", "s", ...words], options)
+        const asking = (...words: ReadonlyArray<string>) => run(["run", "--yes", "--session", "s", ...words], options)
         const online = ["--model", "openai/gpt-test", "--base-url", server.url]
         const first = yield* asking("Write notes.txt: milk; then read notes.txt")
         assert.strictEqual(first.code, 0, first.stderr)
@@ -122,12 +123,58 @@ describe("run --model openai/NAME", () => {
   )
 
   it.scopedLive(
+    "tries again after half an answer: --json has both attempts, which of them counts, and what each cost (O-I3, O-I4)",
+    () =>
+      Effect.gen(function* () {
+        const cwd = yield* folder
+        const { event, frame, say, send, usage } = ChatServer
+        const half = [event(frame({ content: "Let me" })), event(usage(20, 5)), event({ error: { message: "busy" } })]
+        const server = yield* ChatServer.make({ answers: [{ acts: half.map(send) }, say("Done."), say("Bye.")] })
+        const options = { cwd, env }
+        const asking = (...words: ReadonlyArray<string>) =>
+          run(
+            ["run", "--yes", "--session", "s", "--model", "openai/gpt-test", "--base-url", server.url, ...words],
+            options
+          )
+        const first = yield* asking("--json", "go")
+        assert.strictEqual(first.code, 0, first.stderr)
+        const events = lines(first.stdout).map((line): StoredEvent => JSON.parse(line))
+        const retries = events.filter((event) => event.type === "request/retry")
+        assert.strictEqual(retries.length, 1)
+        const [retry] = retries
+        // what stands before it in its step was superseded
+        const said = (isBefore: boolean) =>
+          events
+            .filter((event) => event.type === "assistant/chunk" && event.seq < (retry?.seq ?? 0) === isBefore)
+            .map((event) =>
+              event.type === "assistant/chunk" && "text" in event.data.chunk ? event.data.chunk.text : ""
+            )
+            .join("")
+        assert.deepStrictEqual([said(true), said(false)], ["Let me", "Done."])
+        const costs = events.flatMap((event) =>
+          event.type === "assistant/message" || event.type === "request/retry" ? [event.data.usage?.outputTokens] : []
+        )
+        assert.deepStrictEqual(costs, [5, 7])
+        const shown = yield* run(["show", "s"], options)
+        assert.notInclude(shown.stdout, "Let me")
+        assert.strictEqual(shown.stdout.split("Done.").length, 2)
+
+        const second = yield* asking("and?")
+        assert.strictEqual(second.stdout, "Bye.\n")
+        assert.notInclude(server.received[2]?.body ?? "", "Let me")
+        assert.deepStrictEqual(refused(server), [])
+      }),
+    patience
+  )
+
+  it.scopedLive(
     "a session whose own model has no key any more says so, keeps the prompt, and goes on with another",
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
         const server = yield* ChatServer.make({ answers: [ChatServer.say("Hello.")] })
-        const asking = (...words: ReadonlyArray<string>) => run(["run", "--session", "s", ...words], { cwd, env })
+        const asking = (...words: ReadonlyArray<string>) =>
+          run(["run", "--yes", "--session", "s", ...words], { cwd, env })
         yield* asking("--model", "openai/gpt-test", "--base-url", server.url, "Say hello")
         const lost = yield* asking("Say more")
         assert.strictEqual(lost.code, 1)
@@ -162,7 +209,7 @@ describe("run --model openai/NAME", () => {
       Effect.gen(function* () {
         const cwd = yield* folder
         const server = yield* ChatServer.make({ answers: [ChatServer.refusing(200, "<title>Log in</title>")] })
-        const online = (url: string) => ["run", "--model", "openai/gpt-test", "--base-url", url, "Say hello"]
+        const online = (url: string) => ["run", "--yes", "--model", "openai/gpt-test", "--base-url", url, "Say hello"]
         const page = yield* run(online(server.url), { cwd, env })
         assert.strictEqual(page.code, 1)
         assert.match(page.stderr, /failed \(MALFORMED\): .*a page titled "Log in"/)
@@ -183,7 +230,17 @@ describe("run --model openai/NAME", () => {
           ChatServer.wait(Effect.never)
         ]
         const server = yield* ChatServer.make({ answers: [{ acts: half }] })
-        const words = ["run", "--session", "s", "--model", "openai/gpt-test", "--base-url", server.url, "Say hello"]
+        const words = [
+          "run",
+          "--yes",
+          "--session",
+          "s",
+          "--model",
+          "openai/gpt-test",
+          "--base-url",
+          server.url,
+          "Say hello"
+        ]
         const running = yield* start(words, { cwd, env })
         yield* untilSaid(running.stdout, "Half an answer")
         yield* running.signal("SIGINT")
@@ -214,7 +271,16 @@ describe("run --model deepseek/NAME", () => {
           ]
         })
         const options = { cwd, env: { ...env, DEEPSEEK_API_KEY: ` ${key}\n` } }
-        const words = ["run", "--session", "s", "--model", "deepseek/deepseek-chat", "--base-url", `${server.url}/`]
+        const words = [
+          "run",
+          "--yes",
+          "--session",
+          "s",
+          "--model",
+          "deepseek/deepseek-chat",
+          "--base-url",
+          `${server.url}/`
+        ]
         const first = yield* run([...words, "Write it"], options)
         const second = yield* run([...words, "Thanks"], options)
         assert.deepStrictEqual([first.stdout, second.stdout], ["Done.\n", "Bye.\n"], first.stderr + second.stderr)
@@ -254,7 +320,10 @@ describe("what cannot be asked is one line, exit 2, and nothing has changed", ()
     ([words, says, more]) =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        const { code, stderr, stdout } = yield* run(["run", ...words, "Say hello"], { cwd, env: { ...env, ...more } })
+        const { code, stderr, stdout } = yield* run(["run", "--yes", ...words, "Say hello"], {
+          cwd,
+          env: { ...env, ...more }
+        })
         assert.deepStrictEqual([code, stdout, lines(stderr).length], [2, "", 1], stderr)
         assert.match(stderr, says)
         assert.notInclude(stderr, key)

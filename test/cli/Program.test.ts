@@ -55,7 +55,7 @@ const soundJournal = Effect.runSync(
     Effect.scoped(
       Effect.gen(function* () {
         const cwd = yield* folder
-        yield* run(["run", "--session", "there", "--db", "sound.db", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "there", "--db", "sound.db", "Say hello"], { cwd })
         return readFileSync(join(cwd, "sound.db"))
       })
     )
@@ -101,13 +101,13 @@ describe("bad input gets one line and the right exit code, and changes nothing",
     () =>
       Effect.gen(function* () {
         const cwd = yield* workplace
-        yield* refused(cwd, ["run", ...sound], { code: 2, says: /needs PROMPT/ })
-        yield* refused(cwd, ["run", ...sound, ""], { code: 2, says: /the prompt is empty/ })
-        yield* refused(cwd, ["run", ...sound, "-"], { code: 2, says: /the prompt is empty/ }, { stdin: "" })
-        yield* refused(cwd, ["run", ...sound, "-"], { code: 2, says: /over 4 MiB/ }, { stdin: tooMuch })
-        yield* refused(cwd, ["run", ...sound, "two", "words"], { code: 2, says: /one word too many/ })
+        yield* refused(cwd, ["run", "--yes", ...sound], { code: 2, says: /needs PROMPT/ })
+        yield* refused(cwd, ["run", "--yes", ...sound, ""], { code: 2, says: /the prompt is empty/ })
+        yield* refused(cwd, ["run", "--yes", ...sound, "-"], { code: 2, says: /the prompt is empty/ }, { stdin: "" })
+        yield* refused(cwd, ["run", "--yes", ...sound, "-"], { code: 2, says: /over 4 MiB/ }, { stdin: tooMuch })
+        yield* refused(cwd, ["run", "--yes", ...sound, "two", "words"], { code: 2, says: /one word too many/ })
         // also where it must create its database first
-        yield* refused(cwd, ["run", ""], { code: 2, says: /the prompt is empty/ })
+        yield* refused(cwd, ["run", "--yes", ""], { code: 2, says: /the prompt is empty/ })
       }),
     patience
   )
@@ -117,7 +117,7 @@ describe("bad input gets one line and the right exit code, and changes nothing",
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        const { code, stderr } = yield* shell(`yes | ${shellWords()} run -`, { cwd })
+        const { code, stderr } = yield* shell(`yes | ${shellWords()} run --yes -`, { cwd })
         assert.strictEqual(code, 2)
         assert.include(stderr, "over 4 MiB")
       }),
@@ -132,26 +132,26 @@ describe("bad input gets one line and the right exit code, and changes nothing",
         const unknown = /^daybook: session nobody: no such session\./
         yield* refused(cwd, ["events", ...sound, "nobody"], { code: 1, says: unknown })
         yield* refused(cwd, ["show", ...sound, "nobody"], { code: 1, says: unknown })
-        yield* refused(cwd, ["run", ...sound, "--session", "no body", "x"], {
+        yield* refused(cwd, ["run", "--yes", ...sound, "--session", "no body", "x"], {
           code: 2,
           says: /"no body" is no session id/
         })
         yield* refused(cwd, ["events", ...sound, "../x"], { code: 2, says: /is no session id/ })
-        yield* refused(cwd, ["run", ...sound, "--model", "acme/x", "x"], {
+        yield* refused(cwd, ["run", "--yes", ...sound, "--model", "acme/x", "x"], {
           code: 2,
           says: /no provider "acme".*: offline, openai, deepseek\./
         })
-        yield* refused(cwd, ["run", ...sound, "--model", "offline/x", "x"], {
+        yield* refused(cwd, ["run", "--yes", ...sound, "--model", "offline/x", "x"], {
           code: 2,
           says: /no model "x".*: offline\./
         })
         yield* refused(cwd, ["chat", ...sound], {
           code: 2,
-          says: /no command "chat".*: events, export, fork, import, repair, request, run, sessions, show, verify\./
+          says: /no command "chat".*: events, export, fork, import, repair, request, run, sessions, settings, show, verify\./
         })
         yield* refused(cwd, [], { code: 2, says: /a command is missing/ })
-        yield* refused(cwd, ["run", ...sound, "--verbose", "x"], { code: 2, says: /no option --verbose/ })
-        yield* refused(cwd, ["run", ...sound, "--verbose"], { code: 2, says: /no option --verbose/ })
+        yield* refused(cwd, ["run", "--yes", ...sound, "--verbose", "x"], { code: 2, says: /no option --verbose/ })
+        yield* refused(cwd, ["run", "--yes", ...sound, "--verbose"], { code: 2, says: /no option --verbose/ })
         yield* refused(cwd, ["events", ...sound, "there", "--from", "-1"], { code: 2, says: /whole number from 0 on/ })
         yield* refused(cwd, ["events", ...sound, "there", "--from", "1.5"], { code: 2, says: /whole number from 0 on/ })
       }),
@@ -164,12 +164,15 @@ describe("bad input gets one line and the right exit code, and changes nothing",
       Effect.gen(function* () {
         const cwd = yield* workplace
         const missing = { code: 2, says: /workspace .*nowhere cannot be used: there is no such file or folder/ }
-        yield* refused(cwd, ["run", "--workspace", "nowhere", "x"], missing)
+        yield* refused(cwd, ["run", "--yes", "--workspace", "nowhere", "x"], missing)
         yield* refused(cwd, ["sessions", "--workspace", "nowhere"], missing)
-        yield* refused(cwd, ["run", "--workspace", "text.db", "x"], { code: 2, says: /it is not a folder/ })
+        yield* refused(cwd, ["run", "--yes", "--workspace", "text.db", "x"], { code: 2, says: /it is not a folder/ })
         if (process.getuid?.() === 0) return console.log("skipped: to root no folder is unreadable")
         mkdirSync(join(cwd, "closed"), { mode: 0o300 })
-        yield* refused(cwd, ["run", "--workspace", "closed", "x"], { code: 2, says: /there is no right to it/ })
+        yield* refused(cwd, ["run", "--yes", "--workspace", "closed", "x"], {
+          code: 2,
+          says: /there is no right to it/
+        })
       }),
     patience
   )
@@ -180,16 +183,16 @@ describe("bad input gets one line and the right exit code, and changes nothing",
       Effect.gen(function* () {
         const cwd = yield* workplace
         const foreign = { code: 2, says: /another program's SQLite database/ }
-        for (const words of [["run", "x"], ["sessions"], ["events", "there"], ["show", "there"]])
+        for (const words of [["run", "--yes", "x"], ["sessions"], ["events", "there"], ["show", "there"]])
           yield* refused(cwd, [...words, "--db", "foreign.db"], foreign)
-        yield* refused(cwd, ["run", "x"], foreign, { env: { DAYBOOK_DB: "foreign.db" } })
+        yield* refused(cwd, ["run", "--yes", "x"], foreign, { env: { DAYBOOK_DB: "foreign.db" } })
         yield* refused(cwd, ["--db", "text.db", "run", "x"], { code: 2, says: /it is no SQLite database/ })
         yield* refused(cwd, ["sessions", "--db", "text.db"], { code: 2, says: /it is no SQLite database/ })
-        yield* refused(cwd, ["run", "x", "--db", "folder"], { code: 2, says: /is a folder/ })
+        yield* refused(cwd, ["run", "--yes", "x", "--db", "folder"], { code: 2, says: /is a folder/ })
         yield* refused(cwd, ["show", "there", "--db", "folder"], { code: 2, says: /is a folder/ })
         const noFolder = { code: 2, says: /the folder .*nowhere does not exist/ }
-        yield* refused(cwd, ["run", "--db", "nowhere/x.db", "x"], noFolder)
-        yield* refused(cwd, ["run", "x"], noFolder, { env: { DAYBOOK_DB: "nowhere/x.db" } })
+        yield* refused(cwd, ["run", "--yes", "--db", "nowhere/x.db", "x"], noFolder)
+        yield* refused(cwd, ["run", "--yes", "x"], noFolder, { env: { DAYBOOK_DB: "nowhere/x.db" } })
       }),
     patience
   )
@@ -234,7 +237,7 @@ describe("text that no journal keeps becomes U+FFFD, and the run goes on", () =>
       Effect.gen(function* () {
         const cwd = yield* folder
         const stdin = Buffer.concat([Buffer.from("Say a\0b "), Uint8Array.of(0xff, 0xc3)])
-        const result = yield* run(["run", "--session", "s", "-"], { cwd, stdin })
+        const result = yield* run(["run", "--yes", "--session", "s", "-"], { cwd, stdin })
         replaced(result)
         assert.strictEqual(result.stdout, "a\uFFFDb \uFFFD\uFFFD\n")
         const events = yield* log("s", { cwd })
@@ -248,10 +251,10 @@ describe("text that no journal keeps becomes U+FFFD, and the run goes on", () =>
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        const odd = yield* shell(`${shellWords()} run $'Say a\\xff'`, { cwd })
+        const odd = yield* shell(`${shellWords()} run --yes $'Say a\\xff'`, { cwd })
         if (existsSync("/proc/self/cmdline")) replaced(odd)
         assert.strictEqual(odd.stdout, "a\uFFFD\n")
-        const sound = yield* run(["run", "Say a\uFFFD"], { cwd })
+        const sound = yield* run(["run", "--yes", "Say a\uFFFD"], { cwd })
         assert.strictEqual(sound.stdout, "a\uFFFD\n")
         assert.notInclude(sound.stderr, "U+FFFD")
       }),
@@ -318,10 +321,10 @@ describe("run", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        const first = yield* run(["run", "-"], { cwd, stdin: "Say hello" })
+        const first = yield* run(["run", "--yes", "-"], { cwd, stdin: "Say hello" })
         assert.strictEqual(first.stdout, "hello\n")
         const id = /^daybook: session ([a-z2-7]{16})\n$/.exec(first.stderr)?.[1] ?? ""
-        const second = yield* run(["run", "--session", id, "--model", "offline", "Say more"], { cwd })
+        const second = yield* run(["run", "--yes", "--session", id, "--model", "offline", "Say more"], { cwd })
         assert.strictEqual(second.stdout, "more\n")
         assert.strictEqual(second.stderr, "")
         const listed = yield* run(["sessions", "--json"], { cwd })
@@ -344,8 +347,8 @@ describe("run", () => {
       Effect.gen(function* () {
         const cwd = yield* workplace
         const place = [...sound, "--workspace", "folder"]
-        assert.strictEqual((yield* run(["run", ...sound, "--session", "here", "Say hello"], { cwd })).code, 0)
-        const refused = yield* run(["run", ...place, "--session", "here", "Say more"], { cwd })
+        assert.strictEqual((yield* run(["run", "--yes", ...sound, "--session", "here", "Say hello"], { cwd })).code, 0)
+        const refused = yield* run(["run", "--yes", ...place, "--session", "here", "Say more"], { cwd })
         assert.strictEqual(refused.code, 2)
         assert.match(
           refused.stderr,
@@ -353,13 +356,13 @@ describe("run", () => {
         )
         mkdirSync(join(cwd, "gone"))
         const begun = [...sound, "--workspace", "gone", "--session", "moved"]
-        assert.strictEqual((yield* run(["run", ...begun, "Say hello"], { cwd })).code, 0)
+        assert.strictEqual((yield* run(["run", "--yes", ...begun, "Say hello"], { cwd })).code, 0)
         rmSync(join(cwd, "gone"), { recursive: true })
-        const { code, stderr } = yield* run(["run", ...place, "--session", "moved", "Say more"], { cwd })
+        const { code, stderr } = yield* run(["run", "--yes", ...place, "--session", "moved", "Say more"], { cwd })
         assert.strictEqual(code, 0)
         assert.match(
           stderr,
-          /^daybook: session moved was begun in .*gone, which is gone; its tools work in .*folder now\n$/
+          /^daybook: session moved was begun in .*gone, and that folder is gone; its tools work in .*folder now\n$/
         )
       }),
     patience
@@ -371,7 +374,7 @@ describe("run", () => {
       Effect.gen(function* () {
         const cwd = yield* folder
         const command = (redirect: string) =>
-          `${shellWords()} run --session s 'Run the tests, then write r.md' ${redirect}`
+          `${shellWords()} run --yes --session s 'Run the tests, then write r.md' ${redirect}`
         const deaf = yield* shell(`${command("2>&1")} | true; exit \${PIPESTATUS[0]}`, { cwd })
         assert.strictEqual(deaf.code, 0)
         assert.isTrue(existsSync(join(cwd, "r.md")))
@@ -386,16 +389,18 @@ describe("places", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        yield* run(["run", "--session", "spaced", "--db", " spaced.db", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "spaced", "--db", " spaced.db", "Say hello"], { cwd })
         assert.include((yield* run(["sessions", "--db= spaced.db"], { cwd })).stdout, "spaced")
         for (const name of ["own.db ", "own.db\n"]) {
-          const { code, stderr } = yield* run(["run", "--session", "spaced", "--db", name, "Say hello"], { cwd })
+          const { code, stderr } = yield* run(["run", "--yes", "--session", "spaced", "--db", name, "Say hello"], {
+            cwd
+          })
           assert.strictEqual(code, 1)
           assert.match(stderr, /its name ends with white space/)
         }
         assert.deepStrictEqual(namesIn(cwd), [" spaced.db"])
         mkdirSync(join(cwd, "w "))
-        yield* run(["run", "--workspace", "w ", "--session", "w", "Write there.txt: hello"], { cwd })
+        yield* run(["run", "--yes", "--workspace", "w ", "--session", "w", "Write there.txt: hello"], { cwd })
         assert.isTrue(existsSync(join(cwd, "w /there.txt")))
       }),
     patience
@@ -408,12 +413,12 @@ describe("places", () => {
         const cwd = yield* folder
         mkdirSync(join(cwd, "w"))
         const env = { DAYBOOK_DB: "env.db" }
-        yield* run(["run", "--session", "own", "--db", "own.db", "Say hello"], { cwd, env })
+        yield* run(["run", "--yes", "--session", "own", "--db", "own.db", "Say hello"], { cwd, env })
         yield* run(["--db", "root.db", "run", "--session", "root", "Say hello"], { cwd, env })
         yield* run(["--db", "root.db", "run", "--session", "both", "--db", "own.db", "Say hello"], { cwd, env })
-        yield* run(["run", "--session", "env", "Say hello"], { cwd, env })
+        yield* run(["run", "--yes", "--session", "env", "Say hello"], { cwd, env })
         yield* run(["--workspace", "w", "run", "--session", "w", "Write here.txt: hello"], { cwd })
-        yield* run(["run", "--session", "w2", "--workspace=w", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "w2", "--workspace=w", "Say hello"], { cwd })
         const ids = (...args: ReadonlyArray<string>) =>
           Effect.map(run([...args, "sessions", "--json"], { cwd }), ({ stdout }) =>
             lines(stdout)
@@ -444,12 +449,12 @@ describe("the folder .daybook", () => {
         for (const place of [[], ["--db", "own.db"]]) {
           const cwd = yield* folder
           const own = join(cwd, ".daybook")
-          yield* run(["run", "--session", "s", ...place, long], { cwd })
+          yield* run(["run", "--yes", "--session", "s", ...place, long], { cwd })
           assert.strictEqual(modeOf(own), 0o700)
           assert.isTrue(existsSync(join(own, "outputs/s")))
           assert.strictEqual(readFileSync(join(own, ".gitignore"), "utf8"), "*\n")
           chmodSync(own, 0o755)
-          yield* run(["run", "--session", "s", ...place, long], { cwd })
+          yield* run(["run", "--yes", "--session", "s", ...place, long], { cwd })
           assert.strictEqual(modeOf(own), 0o755)
         }
       }),
@@ -498,7 +503,7 @@ describe("reading", () => {
   it.scopedLive("one damaged record is a line and exit 1; the other sessions are listed all the same", () =>
     Effect.gen(function* () {
       const cwd = yield* folder
-      for (const id of ["good", "bad"]) yield* run(["run", "--session", id, "--db", "a.db", "Say hi"], { cwd })
+      for (const id of ["good", "bad"]) yield* run(["run", "--yes", "--session", id, "--db", "a.db", "Say hi"], { cwd })
       const database = new Database(join(cwd, "a.db"))
       database.exec("UPDATE session SET ending = 'weird' WHERE id = 'bad'")
       database.close()
@@ -513,10 +518,10 @@ describe("reading", () => {
   it.scopedLive("a record that disagrees with its events is damage, and nobody's session; nothing is changed", () =>
     Effect.gen(function* () {
       const cwd = yield* folder
-      yield* run(["run", "--session", "s", "--db", "a.db", "Say hi"], { cwd })
+      yield* run(["run", "--yes", "--session", "s", "--db", "a.db", "Say hi"], { cwd })
       const database = new Database(join(cwd, "a.db"))
       database.exec("UPDATE session SET head = head - 2")
-      const { code, stderr } = yield* run(["run", "--session", "s", "--db", "a.db", "Say more"], { cwd })
+      const { code, stderr } = yield* run(["run", "--yes", "--session", "s", "--db", "a.db", "Say more"], { cwd })
       assert.strictEqual(code, 1)
       assert.match(stderr, /session s .*is damaged: it holds \d+ events, its record says \d+/)
       const kept = database.prepare("SELECT (SELECT count(*) FROM session_event) - head AS more FROM session").get()
@@ -528,13 +533,13 @@ describe("reading", () => {
   it.scopedLive("an output that cannot be written is one line and exit 1", () =>
     Effect.gen(function* () {
       const cwd = yield* folder
-      yield* run(["run", "--session", "s", "Say hi"], { cwd })
+      yield* run(["run", "--yes", "--session", "s", "Say hi"], { cwd })
       for (const words of [
         "sessions",
         "show s",
         "events s --json",
-        "run --session s Say\\ more",
-        "run --session s --json Say\\ more",
+        "run --yes --session s Say\\ more",
+        "run --yes --session s --json Say\\ more",
         "--help"
       ]) {
         const { code, stderr } = yield* shell(`${shellWords()} ${words} > /dev/full`, { cwd })
@@ -640,11 +645,11 @@ describe("help", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        const { code, stderr, stdout } = yield* run(["run", "--help"], { cwd })
+        const { code, stderr, stdout } = yield* run(["run", "--yes", "--help"], { cwd })
         assert.deepStrictEqual([code, stderr], [0, ""])
         assert.include(stdout, grammar)
         assert.match(stdout, /bash .*no sandbox/s)
-        assert.match(stdout, /--yes is\s+accepted; in this version every call is allowed anyway/)
+        assert.match(stdout, /Without a terminal it is denied.*--yes allows every call unasked/s)
         assert.notInclude(stdout, "\u001b")
         assert.deepStrictEqual(readdirSync(cwd), [])
         // nothing of what the library says of every option
@@ -659,7 +664,8 @@ describe("help", () => {
           "repair",
           "fork",
           "export",
-          "import"
+          "import",
+          "settings"
         ]) {
           const help = yield* run([...lines(word), "--help"], { cwd })
           assert.match(help.stdout, new RegExp(`^\\$ daybook ${word}`, "m"))

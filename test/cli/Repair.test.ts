@@ -109,7 +109,7 @@ describe("a session whose owner died", () => {
         const asJson = yield* Inside.run({ journal }, "sessions", "--json")
         assert.include(JSON.parse(asJson.stdout), { open: true, interrupted: true, owner: null, waiting: 0 })
         const shown = yield* Inside.run({ journal }, "show", "s")
-        assert.match(shown.stdout, /-- turn 1 is open; its owner died: it was interrupted\n/)
+        assert.match(shown.stdout, /-- turn 1 is open; it was interrupted: its owner is gone or silent\n/)
         assert.match(shown.stdout, /\nto go on: daybook run --session s --continue\n$/)
         const request = yield* Inside.run({ journal }, "request", "s")
         assert.include(request.stderr, "as if the log had been repaired there")
@@ -153,6 +153,17 @@ describe("a session whose owner died", () => {
 })
 
 describe("a session that runs", () => {
+  it.scoped("cannot be forked before a turn of it has ended: that is waited for", () =>
+    Effect.gen(function* () {
+      const { agent, letGo, world } = yield* live
+      const { code, stderr } = yield* Inside.run({ journal: world.journal }, "fork", "world")
+      assert.strictEqual(code, 2)
+      const says = "session world cannot be forked: no turn of it has ended yet. Nothing was changed."
+      assert.strictEqual(stderr, `daybook: ${says} Try again once one has.\n`)
+      yield* Effect.zipRight(letGo, agent.idle)
+    })
+  )
+
   it.scoped("J08: can be listed, shown, exported and forked meanwhile, and is none of it disturbed", () =>
     Effect.gen(function* () {
       const { agent, letGo, world } = yield* live
@@ -176,6 +187,18 @@ describe("a session that runs", () => {
 })
 
 describe("daybook fork", () => {
+  it.scoped("where no turn has ended yet, names the command that helps, for the same place", () =>
+    Effect.gen(function* () {
+      const journal = yield* Inside.journalOf({ s: good.slice(0, 9) })
+      const workspace = yield* Inside.folder
+      const { code, stderr } = yield* Inside.run({ journal, workspace }, "fork", "s")
+      assert.strictEqual(code, 2)
+      const says = "session s cannot be forked: no turn of it has ended yet. Nothing was changed."
+      const repair = `daybook repair s --workspace ${workspace} --db ${workspace}/x.db`
+      assert.strictEqual(stderr, `daybook: ${says} \`${repair}\` ends the one that was interrupted.\n`)
+    })
+  )
+
   it.scoped("I09 I11: prints the child's id, says what it left out, and refuses what cannot be in one line", () =>
     Effect.gen(function* () {
       const open = Facts.followedBy(good, Facts.inserted("next-turn", 0, Facts.said("q", "more")), Facts.turnStart(2))

@@ -11,7 +11,7 @@ import type * as Hooks from "../../src/agent/Hooks.ts"
 import { OutputClosed } from "../../src/cli/Stdio.ts"
 import { SessionOwned } from "../../src/domain/Errors.ts"
 import { call, fail, say, send } from "../../src/model/ScriptedModel.ts"
-import * as ToolHooks from "../../src/tool/ToolHooks.ts"
+import * as Approvals from "../../src/tool/Approvals.ts"
 import * as Inside from "../support/Inside.ts"
 import * as World from "../support/World.ts"
 
@@ -26,7 +26,7 @@ const daybook = (world: World.World, agents: Partial<Context.Tag.Service<Agents>
 const run = (world: World.World, prompt: string) => daybook(world, {}, "run", "--session", "world", prompt)
 
 const denying = {
-  toolHooks: { before: () => Effect.succeed(ToolHooks.Before.Deny({ reason: "not today" })) }
+  toolHooks: { before: () => Effect.succeed(Approvals.Judgement.Deny({ reason: "not today" })) }
 }
 
 describe("daybook run", () => {

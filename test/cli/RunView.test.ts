@@ -105,6 +105,36 @@ describe("RunView", () => {
     ])
   })
 
+  it("shows how long a retry is waited for, what is left of that, and what the server asked for (O-I5)", () => {
+    const retried = (asked: number, delayMillis: number) =>
+      at(
+        {
+          type: "request/retry",
+          data: {
+            turn: 1,
+            step: 1,
+            attempt: 1,
+            delayMillis,
+            failure: { message: "slow down", code: "RATE_LIMIT", details: { status: 429, retryAfterMillis: asked } }
+          }
+        },
+        1000
+      )
+    const cut = [at(Facts.stepStart(1, 1), 0), retried(1_209_600_000, 900_000)]
+    assert.deepStrictEqual(linesOf(cut), [
+      "daybook: request 1 failed (RATE_LIMIT: slow down); the next one goes out in 15 min 00 s (the server asks to wait 336 h 00 min)"
+    ])
+    assert.deepStrictEqual(linesOf([retried(20_000, 20_000)]), [
+      "daybook: request 1 failed (RATE_LIMIT: slow down); the next one goes out in 20.0 s"
+    ])
+    const [view] = play(cut)
+    const live = (now: number) => liveLines(view, { now, columns: 80, rows: 8 })
+    assert.deepStrictEqual(live(1000), ["  15 min 00 s  until the model is asked again"])
+    assert.deepStrictEqual(live(880_000), ["  21.0 s  until the model is asked again"])
+    assert.deepStrictEqual(live(901_000), ["  0.0 s  waiting for the model"])
+    assert.deepStrictEqual(live(903_500), ["  2.5 s  waiting for the model"])
+  })
+
   it("says nothing of text at a retry where none was printed", () => {
     const failure = { message: "busy", code: "SERVER" }
     const retry = (attempt: number) =>

@@ -44,6 +44,7 @@ const onTerminal = (options: Options = {}) =>
           return code === undefined ? write(words) : new OutputClosed({ cause: { code } })
         }),
       err: write,
+      inIsTerminal: false,
       outIsTerminal: true,
       errIsTerminal: true,
       errTakesEscapes: options.plain !== true,

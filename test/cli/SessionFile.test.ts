@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process"
 /**
  * A session as a file: `export`, `import`, and what is refused.
  */
@@ -331,6 +332,27 @@ describe("import", () => {
       assert.match(stderr, /^daybook: session s is there already; nothing was changed\./)
       assert.deepStrictEqual([yield* logIn(journal), yield* journal.find(SessionId.make("s"))], [own, before])
     }).pipe(Effect.orDie)
+  )
+
+  it.scoped("reads no file that is none, and opens no pipe: it may be that nobody writes to that", () =>
+    Effect.gen(function* () {
+      const journal = yield* Inside.journalOf({})
+      const workspace = yield* Inside.folder
+      const pipe = join(workspace, "pipe")
+      execFileSync("mkfifo", [pipe])
+      for (const [name, says] of [
+        [
+          pipe,
+          /pipe cannot be read: it is no regular file\. Nothing was imported\. Name one, or - for standard input\.\n$/
+        ],
+        ["/dev/zero", /zero cannot be read: it is no regular file\./],
+        ["", /^daybook: "" cannot be read: /]
+      ] as const) {
+        const { code, stderr } = yield* Inside.run({ journal, workspace }, "import", name)
+        assert.strictEqual(code, 2)
+        assert.match(stderr, says)
+      }
+    })
   )
 
   it.scoped("stores nothing of a file that is refused, and says so in one line", () =>

@@ -29,7 +29,10 @@ const signalled = (command: string, signals: ReadonlyArray<NodeJS.Signals>) =>
   Effect.gen(function* () {
     const cwd = yield* folder
     const env = { DAYBOOK_TEST_MARK: cwd }
-    const program = yield* start(["run", "--session", "s", `Run \`echo up > up.txt; ${command}\``], { cwd, env })
+    const program = yield* start(["run", "--yes", "--session", "s", `Run \`echo up > up.txt; ${command}\``], {
+      cwd,
+      env
+    })
     yield* program.says("call    bash")
     yield* running(cwd)
     const [first, ...further] = signals
@@ -78,7 +81,7 @@ describe("signals", () => {
         assert.deepStrictEqual(left, [])
         assert.include(result.stderr, "turn 1 was cancelled")
         assert.include(result.stderr, "To go on: daybook run --session s --continue")
-        const next = yield* run(["run", "--session", "s", "Say hello"], { cwd })
+        const next = yield* run(["run", "--yes", "--session", "s", "Say hello"], { cwd })
         assert.strictEqual(next.stdout, "hello\n")
       }),
     patience
@@ -114,7 +117,7 @@ describe("signals", () => {
         )
         const env = { DAYBOOK_TEST_MARK: cwd }
         const command = `setsid "${process.execPath}" listen.cjs & wait`
-        const program = yield* start(["run", "--session", "s", `Run \`${command}\``], { cwd, env })
+        const program = yield* start(["run", "--yes", "--session", "s", `Run \`${command}\``], { cwd, env })
         yield* eventually("it listens", () => existsSync(port), patience)
         const number = Number(readFileSync(port, "utf8"))
         assert.strictEqual(yield* connected(number), "connected")
@@ -153,7 +156,7 @@ describe("signals", () => {
           ["SIGHUP", 143]
         ] as const) {
           const cwd = yield* folder
-          const program = yield* start(["run", "-"], { cwd, stdin: "open" })
+          const program = yield* start(["run", "--yes", "-"], { cwd, stdin: "open" })
           yield* until(() => listens(program.pid))
           yield* program.signal(signal)
           const result = yield* program.ended

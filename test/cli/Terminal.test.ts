@@ -1,7 +1,6 @@
 /**
  * The program on a terminal: the lines of running tools.
  */
-import { execFileSync } from "node:child_process"
 import { cpSync, existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -9,31 +8,11 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { folder, log, shell, shellWords } from "../support/Cli.ts"
+import { hasScript, onTerminal } from "../support/Pty.ts"
 import { eventually } from "../support/processes.ts"
 import { onScreen } from "../support/TerminalScreen.ts"
 
 const sample = fileURLToPath(new URL("../../scratchpad/report", import.meta.url))
-
-/** A terminal for a command: `script` of util-linux, which knows `-qec`. */
-const hasScript = (): boolean => {
-  try {
-    return execFileSync("script", ["--version"], { encoding: "utf8" }).includes("util-linux")
-  } catch {
-    return false
-  }
-}
-
-/** Runs the program on a terminal of its own; what it wrote there. */
-const onTerminal = (
-  words: string,
-  options: { readonly cwd: string; readonly rows?: number; readonly env?: Readonly<Record<string, string>> }
-) => {
-  const inner = `stty cols 60 rows ${options.rows ?? 24}; ${shellWords()} ${words}`
-  return shell(`script -qec "${inner.replaceAll('"', '\\"')}" /dev/null`, {
-    cwd: options.cwd,
-    env: { TERM: "xterm", NO_COLOR: "", ...options.env }
-  })
-}
 
 const escapes = (output: string): ReadonlyArray<string> =>
   [...output.matchAll(/\u001b\[[\d;?]*[A-Za-z]/g)].map(([token]) => token)
@@ -44,7 +23,7 @@ describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has 
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        const { code, stdout } = yield* onTerminal("run 'Run \\`sleep 1; echo done\\`, then say bye'", { cwd })
+        const { code, stdout } = yield* onTerminal("run --yes 'Run \\`sleep 1; echo done\\`, then say bye'", { cwd })
         assert.strictEqual(code, 0, stdout)
         const times = [...stdout.matchAll(/ {2}(\d\.\d) s {2}bash sleep 1; echo done\r\n/g)].map((match) =>
           Number(match[1])
@@ -73,7 +52,7 @@ describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has 
         const cwd = yield* folder
         cpSync(sample, cwd, { recursive: true })
         const rows = 3
-        const { code, stdout } = yield* onTerminal("run 'Run the tests in a, b and c, then write report.md'", {
+        const { code, stdout } = yield* onTerminal("run --yes 'Run the tests in a, b and c, then write report.md'", {
           cwd,
           rows
         })
@@ -94,7 +73,7 @@ describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has 
         const cwd = yield* folder
         const turned = "a\u202eb\u2066c"
         const seen = "a\uFFFDb\uFFFDc"
-        const answer = yield* onTerminal(`run --session s 'Say ${turned}'`, { cwd })
+        const answer = yield* onTerminal(`run --yes --session s 'Say ${turned}'`, { cwd })
         assert.include(answer.stdout, seen)
         const show = yield* onTerminal("show s", { cwd })
         assert.include(show.stdout, `  ${seen}\r\n`)
@@ -104,7 +83,7 @@ describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has 
           "events s --json",
           "sessions --json",
           "request s",
-          `run --session s --json 'Say ${turned}'`
+          `run --yes --session s --json 'Say ${turned}'`
         ])
           assert.include((yield* onTerminal(words, { cwd })).stdout, turned, words)
         for (const words of ["show s", `run --session s 'Say ${turned}'`])
@@ -120,7 +99,7 @@ describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has 
         const cwd = yield* folder
         const has = (name: string) => eventually(`${name} is there`, () => existsSync(join(cwd, name)), 60_000)
         const command = "echo up > up.txt; sleep 60"
-        const program = `${shellWords()} run --session s 'Say hello, then run \\\`${command}\\\`'`
+        const program = `${shellWords()} run --yes --session s 'Say hello, then run \\\`${command}\\\`'`
         // the hang-up comes to the shell that the terminal began with, which passes it on
         const inner = `trap 'kill -HUP $p' HUP; ${program} </dev/tty & p=$!; wait $p; wait $p; echo $? >new; mv new code`
         const quoted = inner.replaceAll('"', '\\"').replaceAll("$", "\\$")
@@ -141,7 +120,10 @@ describe.skipIf(!hasScript())("on a terminal (of `script`, where util-linux has 
       () =>
         Effect.gen(function* () {
           const cwd = yield* folder
-          const { code, stdout } = yield* onTerminal("run 'Run \\`sleep 0.3; echo done\\`, then say bye'", { cwd, env })
+          const { code, stdout } = yield* onTerminal("run --yes 'Run \\`sleep 0.3; echo done\\`, then say bye'", {
+            cwd,
+            env
+          })
           assert.strictEqual(code, 0, stdout)
           assert.deepStrictEqual(escapes(stdout), [])
           assert.match(stdout, /^call {4}bash sleep 0\.3; echo done\r\nok {6}bash sleep/m)

@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { footing, heading, read, start } from "../../src/cli/TranscriptView.ts"
 import type { SessionEvent, StoredEvent } from "../../src/domain/Event.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import { text } from "../../src/domain/Message.ts"
+import * as Repair from "../../src/domain/Repair.ts"
 import type { Summary } from "../../src/domain/SessionState.ts"
 import type { Owner, SessionRecord } from "../../src/journal/Journal.ts"
 import * as Facts from "../support/Facts.ts"
@@ -93,12 +95,27 @@ describe("TranscriptView", () => {
       Facts.stepEnd(1, 1),
       Facts.turnEnd(1, "interrupted")
     )
-    assert.include(interrupted, "-- turn 1 was interrupted: its owner died; what was stored by then is kept")
+    assert.include(
+      interrupted,
+      "-- turn 1 was interrupted: its owner was gone or silent; what was stored by then is kept"
+    )
     assert.include(interrupted, "(an answer was cut off after 4 characters; the log has it, the model does not see it)")
     const cancelled = shownOf(...opening, Facts.partial(1, 1, [text("half")]), Facts.turnEnd(1, "aborted"))
     assert.include(cancelled, "  half\n  (interrupted here)\n")
     assert.include(cancelled, "-- turn 1 was cancelled")
     assert.include(shownOf(...opening, Facts.turnFailed(1)), "-- turn 1 failed (UNKNOWN): it broke")
+  })
+
+  it("law 10: gives a call that repair answered no duration", () => {
+    const ran = Facts.logOf(
+      ...opening,
+      Facts.answer(1, 1, [Facts.block(1, 1, 0, "bash"), Facts.block(1, 1, 1, "bash")]),
+      Facts.call([1, 1, 0], "bash")
+    )
+    const { events } = Either.getOrThrow(Repair.closed(Facts.stateOf(ran)))
+    const printed = shown([...ran, ...events])
+    assert.include(printed, "\n  failed (TOOL_OUTCOME_UNKNOWN)\n")
+    assert.include(printed, "\n  failed (TOOL_NOT_STARTED), not started\n")
   })
 
   it("shows what stands open and what waits", () => {
@@ -110,7 +127,10 @@ describe("TranscriptView", () => {
       Facts.inserted("next-step", 0, Facts.said("p3", "Hurry", "steer"))
     )
     const open = shown(log)
-    assert.include(open, "-- turn 1 is open; its owner died: it was interrupted\n  no result yet: bash sleep 9\n")
+    assert.include(
+      open,
+      "-- turn 1 is open; it was interrupted: its owner is gone or silent\n  no result yet: bash sleep 9\n"
+    )
     assert.include(open, "2 messages waiting:\n  you, while it worked: Hurry\n  you: And then?\n")
     assert.isTrue(open.endsWith("\nto go on: daybook run --session s --continue\n"))
     const running = shown(log, owner)

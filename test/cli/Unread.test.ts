@@ -59,7 +59,7 @@ describe("output that nobody reads", () => {
     "a turn that is over: the first signal bounds the wait, further ones are told of it",
     () =>
       Effect.gen(function* () {
-        const { code, logEnds, signal, text } = yield* unread('run --session s "Say hello"', "stdout")
+        const { code, logEnds, signal, text } = yield* unread('run --yes --session s "Say hello"', "stdout")
         yield* logEnds
         // whichever of the two comes first: both stand for 143
         yield* signal("SIGTERM")
@@ -77,7 +77,7 @@ describe("output that nobody reads", () => {
       Effect.gen(function* () {
         const asked = `"Run ${sleeping.replace("sleep", "trap '' TERM; sleep")}"`
         const { code, cwd, logEnds, says, signal, text, up } = yield* unread(
-          `run --json --session s ${asked}`,
+          `run --yes --json --session s ${asked}`,
           "stdout"
         )
         yield* up
@@ -97,7 +97,7 @@ describe("output that nobody reads", () => {
     "standard error, and a signal within the turn",
     () =>
       Effect.gen(function* () {
-        const { code, logEnds, signal, up } = yield* unread(`run --session s "Run ${sleeping}"`, "stderr")
+        const { code, logEnds, signal, up } = yield* unread(`run --yes --session s "Run ${sleeping}"`, "stderr")
         yield* up
         yield* signal("SIGTERM")
         assert.strictEqual(yield* code, 143)
@@ -110,7 +110,7 @@ describe("output that nobody reads", () => {
     "standard error, before the prompt is sent: nothing is sent",
     () =>
       Effect.gen(function* () {
-        const { code, cwd, signal, text } = yield* unread('run "Say hello"', "stderr")
+        const { code, cwd, signal, text } = yield* unread('run --yes "Say hello"', "stderr")
         yield* eventually("it waits for a reader", () => waitsToSay(Number(text("pid"))), patience)
         yield* signal("SIGINT")
         assert.strictEqual(yield* code, 130)
@@ -125,7 +125,10 @@ describe("output that nobody reads", () => {
       Effect.gen(function* () {
         const cwd = yield* folder
         const env = { DAYBOOK_TEST_MARK: cwd }
-        const program = yield* start(["run", "--session", "s", "Run `echo up > up.txt; sleep 60`"], { cwd, env })
+        const program = yield* start(["run", "--yes", "--session", "s", "Run `echo up > up.txt; sleep 60`"], {
+          cwd,
+          env
+        })
         yield* eventually("the command runs", () => existsSync(join(cwd, "up.txt")), patience)
         const other = new Database(join(cwd, ".daybook/daybook.db"))
         yield* Effect.addFinalizer(() => Effect.sync(() => other.close()))

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Option from "effect/Option"
 import type { Signal } from "../../src/cli/Shutdown.ts"
-import { advance, advice, exitCode, search, type Verdict } from "../../src/cli/Verdict.ts"
+import { advance, advice, type Denied, exitCode, search, type Verdict } from "../../src/cli/Verdict.ts"
 import type { SessionEvent } from "../../src/domain/Event.ts"
 import { MessageId, SessionId } from "../../src/domain/Ids.ts"
 import * as Facts from "../support/Facts.ts"
@@ -44,7 +44,7 @@ describe("Verdict", () => {
 
   it("knows a call that was denied in that turn", () => {
     const verdict = verdictOf(queued("own"), ...turn(1, denied))
-    assert.deepStrictEqual(verdict, { _tag: "Ended", turn: 1, ending: { kind: "completed" }, denied: true })
+    assert.deepStrictEqual(verdict, { _tag: "Ended", turn: 1, ending: { kind: "completed" }, denied: "refused" })
   })
 
   it("follows the prompt through its list", () => {
@@ -61,16 +61,17 @@ describe("Verdict", () => {
   })
 
   it("gives the exit codes of the table", () => {
-    const ended = (ending: Extract<Verdict, { _tag: "Ended" }>["ending"], isDenied = false): Verdict => ({
+    const ended = (ending: Extract<Verdict, { _tag: "Ended" }>["ending"], denied: Denied = false): Verdict => ({
       _tag: "Ended",
       turn: 1,
       ending,
-      denied: isDenied
+      denied
     })
     const none = { signal: Option.none(), isRead: true }
     const signalled = (signal: Signal, isRead = true) => ({ signal: Option.some(signal), isRead })
     assert.strictEqual(exitCode(ended({ kind: "completed" }), none), 0)
-    assert.strictEqual(exitCode(ended({ kind: "completed" }, true), none), 3)
+    assert.strictEqual(exitCode(ended({ kind: "completed" }, "refused"), none), 3)
+    assert.strictEqual(exitCode(ended({ kind: "completed" }, "unasked"), none), 3)
     assert.strictEqual(exitCode(ended({ kind: "blocked", message: "no" }), none), 3)
     assert.strictEqual(exitCode(ended({ kind: "max-tokens" }), none), 1)
     assert.strictEqual(exitCode(ended({ kind: "error", error: { message: "", code: "SERVER" } }), none), 1)
@@ -82,7 +83,7 @@ describe("Verdict", () => {
     assert.strictEqual(exitCode(ended({ kind: "completed" }), signalled("SIGINT")), 0)
     // but not for the output
     assert.strictEqual(exitCode(ended({ kind: "completed" }), signalled("SIGINT", false)), 130)
-    assert.strictEqual(exitCode(ended({ kind: "completed" }, true), signalled("SIGINT", false)), 3)
+    assert.strictEqual(exitCode(ended({ kind: "completed" }, "refused"), signalled("SIGINT", false)), 3)
     // a signal's code says that the turn is durable
     assert.strictEqual(exitCode({ _tag: "Unended", turn: 1 }, signalled("SIGTERM")), 1)
   })
@@ -97,7 +98,7 @@ describe("Verdict", () => {
       _tag: "Ended",
       turn: 1,
       ending: { kind: "completed" },
-      denied: true
+      denied: "refused"
     })
     // each turn is judged by its own calls
     assert.deepStrictEqual(anyOf(...first, ...turn(2)), {

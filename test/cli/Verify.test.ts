@@ -25,7 +25,7 @@ const unfolded = { title: "", turns: 0, open: false }
 const struck = (cwd: string, session: string, signal: NodeJS.Signals) =>
   Effect.gen(function* () {
     const mark = join(cwd, session)
-    const program = yield* start(["run", "--session", session, "Run `echo up; sleep 60`"], {
+    const program = yield* start(["run", "--yes", "--session", session, "Run `echo up; sleep 60`"], {
       cwd,
       env: { DAYBOOK_TEST_MARK: mark }
     })
@@ -68,13 +68,13 @@ describe("daybook verify", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        yield* run(["run", "--session", "done", "Write a.txt: milk; then read a.txt"], { cwd })
+        yield* run(["run", "--yes", "--session", "done", "Write a.txt: milk; then read a.txt"], { cwd })
         assert.strictEqual((yield* struck(cwd, "cancelled", "SIGINT")).code, 130)
         assert.strictEqual((yield* struck(cwd, "killed", "SIGKILL")).signal, "SIGKILL")
         const open = yield* run(["verify", "killed"], { cwd })
         assert.deepStrictEqual([open.code, open.stderr], [0, ""])
         assert.match(open.stdout, /^killed: \d+ events, no violation; turn 1 is open\n$/)
-        yield* run(["run", "--session", "killed", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "killed", "Say hello"], { cwd })
         const types = (yield* log("killed", { cwd })).map((event) => event.type)
         assert.strictEqual(types.filter((type) => type === "turn/end").length, 2)
         const all = yield* run(["verify"], { cwd })
@@ -89,8 +89,8 @@ describe("daybook verify", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        yield* run(["run", "--session", "s", "--db", "sound.db", "Say hello"], { cwd })
-        yield* run(["run", "--session", "s", "--db", "sound.db", "Say more"], { cwd })
+        yield* run(["run", "--yes", "--session", "s", "--db", "sound.db", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "s", "--db", "sound.db", "Say more"], { cwd })
         const cases: ReadonlyArray<readonly [change: string, says: ReadonlyArray<RegExp>]> = [
           [
             "UPDATE session_event SET data = '{' WHERE seq = 1",
@@ -140,7 +140,7 @@ describe("daybook verify", () => {
     () =>
       Effect.gen(function* () {
         const cwd = yield* folder
-        yield* run(["run", "--session", "s", "--db", "sound.db", "Say hello"], { cwd })
+        yield* run(["run", "--yes", "--session", "s", "--db", "sound.db", "Say hello"], { cwd })
         for (const [change, says] of [
           ["UPDATE session SET v = 99", /^s unreadable: .*version 99.*\n$/],
           ["UPDATE session SET hidden = '{'", /^s unreadable: .+\n$/]

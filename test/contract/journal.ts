@@ -106,7 +106,7 @@ const oneOfEach = (): ReadonlyArray<StoredEvent> => {
   const at = [1, 1, 0] as const
   const look: SessionEvent = {
     type: "request/retry",
-    data: { turn: 1, step: 1, attempt: 1, delayMillis: 0.5, failure }
+    data: { turn: 1, step: 1, attempt: 1, delayMillis: 0.5, failure, usage: { inputTokens: 1, outputTokens: 0 } }
   }
   return Facts.logOf(
     Facts.inserted("next-turn", 0, Facts.said("m1", "go")),

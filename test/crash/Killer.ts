@@ -57,7 +57,8 @@ const built = (entry: string, warmUp: (folder: string) => unknown): Effect.Effec
       platform: "node",
       format: "cjs",
       target: "node20",
-      external: ["better-sqlite3"]
+      external: ["better-sqlite3"],
+      mainFields: ["module", "main"]
     })
     writeFileSync(program, loader)
     const warm = start(program, warmUp(folder), { DAYBOOK_WARM_UP: "1" })

@@ -23,6 +23,8 @@ import * as Repair from "../../src/session/Repair.ts"
 import type { Session } from "../../src/session/Session.ts"
 import * as Sessions from "../../src/session/Sessions.ts"
 import * as Settings from "../../src/settings/Settings.ts"
+import * as Approvals from "../../src/tool/Approvals.ts"
+import * as Approver from "../../src/tool/Approver.ts"
 import * as Pipeline from "../../src/tool/Pipeline.ts"
 import * as Process from "../../src/tool/Process.ts"
 import * as ProcessReaper from "../../src/tool/ProcessReaper.ts"
@@ -91,6 +93,7 @@ const shape = {
 const toolkit = Toolkit.make(
   Tool.make("beside", shape).annotate(Tool.Readonly, true),
   Tool.make("alone", shape).annotate(Tools.OnCancel, "finish"),
+  Tool.make("asked", shape).annotate(Tools.Parallel, true),
   Tool.make("command", shape).annotate(Tools.Parallel, true),
   Tool.make("hold", shape).annotate(Tools.Parallel, true),
   Tool.make("wait", shape).annotate(Tools.Parallel, true)
@@ -127,6 +130,7 @@ const handlers = (world: World) =>
           Effect.zipRight(pause(args)),
           Effect.as("touched")
         ),
+      asked: (args) => Effect.as(mark(world, args), "allowed"),
       command: (args) => ran(world, processes, args),
       hold: (args) => Effect.zipRight(Effect.zipRight(ran(world, processes, args), told(world, "held")), Effect.never),
       wait: (args) => Effect.as(Effect.zipRight(mark(world, args), world.go.await), "waited")
@@ -134,6 +138,23 @@ const handlers = (world: World) =>
   )
 
 // the harness
+
+/** Has somebody asked about the calls of one tool, who takes the time that their arguments say, and allows two of three. */
+const approval = (world: World) =>
+  Layer.merge(
+    Layer.succeed(Approvals.Approvals, {
+      judge: ({ name }) => Effect.succeed(name === "asked" ? Approvals.Judgement.Ask({}) : Approvals.Judgement.Allow())
+    }),
+    Layer.succeed(Approver.Approver, {
+      ask: ({ call }) =>
+        Effect.gen(function* () {
+          const args = call.arguments as unknown as Shapes.Args // the tool's schema has accepted them
+          yield* Effect.zipRight(told(world, "asked", call.callId), pause(args))
+          const isRejected = Number(args.tag.split(".")[1]) % 3 === 0
+          return isRejected ? Approver.Answer.Reject({}) : Approver.Answer.AllowOnce()
+        })
+    })
+  )
 
 /** The real journal, on a disk as slow as was asked for. */
 const journal = ({ orders }: World) =>
@@ -199,6 +220,7 @@ const layer = (world: World) =>
     Layer.provide(
       Layer.mergeAll(
         Layer.provide(Tools.layer(toolkit), handlers(world)).pipe(Layer.provide(Process.layer)),
+        approval(world),
         journal(world),
         repair(world),
         ProcessReaper.layer

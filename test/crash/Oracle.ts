@@ -31,6 +31,7 @@ export interface Fates {
   real: number
   unknown: number
   neverStarted: number
+  denied: number
   /** Cut or left out by a cancel. */
   cancelled: number
 }
@@ -71,7 +72,7 @@ export const make = (): Oracle => ({
   inserted: new Map(),
   entered: new Map(),
   canceled: new Set(),
-  fates: { real: 0, unknown: 0, neverStarted: 0, cancelled: 0 }
+  fates: { real: 0, unknown: 0, neverStarted: 0, denied: 0, cancelled: 0 }
 })
 
 /** Where the next look is to begin. */
@@ -188,8 +189,9 @@ const takeResult = (oracle: Oracle, { data }: StoredOf<"tool/result">, say: Say)
   if (code === undefined) return
   if (code === "TOOL_OUTCOME_UNKNOWN") oracle.fates.unknown++
   else if (code === "TOOL_NOT_STARTED") oracle.fates.neverStarted++
+  else if (code === "TOOL_DENIED") oracle.fates.denied++
   else oracle.fates.cancelled++
-  if (code === "TOOL_NOT_STARTED" || code === "TOOL_ABORTED_BEFORE_DISPATCH") {
+  if (code === "TOOL_NOT_STARTED" || code === "TOOL_ABORTED_BEFORE_DISPATCH" || code === "TOOL_DENIED") {
     oracle.neverRan.add(callId)
     if (oracle.marked.has(callId)) say(`law 6: ${callId} left a mark and is told as ${code}`)
   }

@@ -5,8 +5,11 @@
  */
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs"
 
-/** `sent`: a send had returned. `mark`: a body began, with the tag that its arguments bear. The others are stages of a life. */
-export type Word = "opening" | "repairing" | "open" | "sent" | "mark" | "held" | "rest" | "ended" | "failed"
+/**
+ * `sent`: a send had returned. `asked`: somebody is asked about a call. `mark`: a body began, with the tag that its arguments
+ * bear. The others are stages of a life.
+ */
+export type Word = "opening" | "repairing" | "open" | "sent" | "asked" | "mark" | "held" | "rest" | "ended" | "failed"
 
 export interface Line {
   readonly life: number

@@ -13,7 +13,7 @@ import * as Oracle from "./Oracle.ts"
 import type { Shape } from "./Shapes.ts"
 
 /** Where a life was when it was killed. */
-export type Stage = "starting" | "opening" | "repairing" | "streaming" | "in a body" | "between"
+export type Stage = "starting" | "opening" | "repairing" | "streaming" | "asked" | "in a body" | "between"
 
 export interface Report {
   readonly seed: number
@@ -79,13 +79,13 @@ interface Series {
 const begin = (seed: number): Report => ({
   seed,
   lives: 0,
-  kills: { starting: 0, opening: 0, repairing: 0, streaming: 0, "in a body": 0, between: 0 },
+  kills: { starting: 0, opening: 0, repairing: 0, streaming: 0, asked: 0, "in a body": 0, between: 0 },
   ended: 0,
   marks: 0,
   sent: 0,
   events: 0,
   epoch: 0,
-  calls: { real: 0, unknown: 0, neverStarted: 0, cancelled: 0 },
+  calls: { real: 0, unknown: 0, neverStarted: 0, denied: 0, cancelled: 0 },
   problems: []
 })
 
@@ -138,6 +138,7 @@ const stageOf = (
   const step = Oracle.stateOf(oracle)?.brackets.open?.step
   if (step === undefined) return "between"
   if (step.answer === undefined) return "streaming"
+  if (step.calls.some((call) => call.approval === "asked")) return "asked"
   return step.calls.some(
     (call) => call.started !== undefined && call.settled === undefined && call.result === undefined
   )
@@ -179,7 +180,14 @@ const oneOf = <A>(random: Random, items: readonly [A, ...ReadonlyArray<A>]): A =
 
 const upTo = (random: Random, most: number): number => 1 + Math.floor(random() * most)
 
-const drawnShapes: readonly [Shape, ...ReadonlyArray<Shape>] = ["talk", "talk", "tools", "early", "command"]
+const drawnShapes: readonly [Shape, ...ReadonlyArray<Shape>] = [
+  "talk",
+  "talk",
+  "tools",
+  "early",
+  "questions",
+  "command"
+]
 
 const drawnRound = (random: Random): Round => {
   const also = random() < 0.4 ? [oneOf<Send>(random, ["followup", "steer", "inject"])] : []
@@ -196,6 +204,7 @@ const moments: readonly [Draws, ...ReadonlyArray<Draws>] = [
   { word: "sent", most: 4, millis: 0 },
   { word: "sent", most: 4, millis: 80 },
   { word: "sent", most: 4, millis: 80 },
+  { word: "asked", most: 2, millis: 15 },
   { word: "mark", most: 6, millis: 0 },
   { word: "mark", most: 6, millis: 40 }
 ]
@@ -209,7 +218,12 @@ interface Draws {
 const drawn = (random: Random, plan: Plan): Draw => {
   const { millis, most, word } = oneOf(random, plan.moments ?? moments)
   return {
-    rounds: [drawnRound(random), drawnRound(random), drawnRound(random)],
+    rounds: [
+      // a question comes where it is waited for
+      word === "asked" ? { shape: "questions" } : drawnRound(random),
+      drawnRound(random),
+      drawnRound(random)
+    ],
     // every other disk is slow; what does not wait for it shows there
     slowMillis: plan.sabotage === "barrier" ? 60 : Math.floor(random() * 2) * 3,
     moment: { word, nth: upTo(random, most), afterMillis: random() * millis }

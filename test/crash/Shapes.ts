@@ -46,6 +46,9 @@ const answers = {
   /** Calls that settle before the first one does. */
   early: (tag: Tag) =>
     calls(["beside", { tag: tag(), millis: 40 }], ["beside", { tag: tag() }], ["beside", { tag: tag() }]),
+  /** Calls that somebody is asked about, who takes a while, beside one that nobody is. */
+  questions: (tag: Tag) =>
+    calls(["asked", { tag: tag(), millis: 20 }], ["beside", { tag: tag() }], ["asked", { tag: tag(), millis: 5 }]),
   /** A process of its own, */
   command: (tag: Tag) => calls(["command", { tag: tag(), millis: 20 }], ["beside", { tag: tag() }]),
   /** one whose call never returns, though it has ended, */

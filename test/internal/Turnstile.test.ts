@@ -27,6 +27,34 @@ describe("a turnstile", () => {
     })
   )
 
+  it.effect("lets steps through in the order in which they came, past those that left, and nobody between", () =>
+    Effect.gen(function* () {
+      const turnstile = Turnstile.make()
+      const gate = yield* Deferred.make<void>()
+      const passed: Array<number> = []
+      const step = (n: number) =>
+        turnstile(() =>
+          Effect.zipRight(
+            Effect.sync(() => passed.push(n)),
+            Effect.yieldNow()
+          )
+        )
+      const first = Effect.zipRight(
+        turnstile(() => Deferred.await(gate)),
+        // who was first is back before anybody who waited has run
+        step(9)
+      )
+      const fibers = [yield* Effect.fork(first)]
+      yield* Effect.yieldNow()
+      for (const n of [1, 2, 3, 4]) fibers.push(yield* Effect.fork(step(n)))
+      yield* Effect.yieldNow()
+      yield* Fiber.interrupt(fibers[2] ?? Fiber.void)
+      yield* Deferred.succeed(gate, undefined)
+      yield* Effect.forEach(fibers, Fiber.await)
+      assert.deepStrictEqual(passed, [1, 3, 4, 9])
+    })
+  )
+
   it.effect("stays passable wherever an interrupt comes, before, while or after one waits", () =>
     Effect.gen(function* () {
       let isLast = false

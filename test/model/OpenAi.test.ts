@@ -281,7 +281,11 @@ describe("deltas of calls", () => {
       ),
       ["one ", "two ", "three ", 'four {"a":[1]}']
     ],
-    ["what is no call at all", sse(frame({ tool_calls: ["x", null, 7] }), frame({ tool_calls: "x" }, "stop")), []]
+    [
+      "what is no call at all",
+      sse(frame({ content: "so", tool_calls: ["x", null, 7] }), frame({ tool_calls: "x" }, "stop")),
+      []
+    ]
   ]
   it.effect.each(cases)("%s", ([, body, calls]) =>
     Effect.gen(function* () {
@@ -513,6 +517,42 @@ describe("the end of an answer", () => {
     })
   )
 
+  it.effect(
+    "is a failure where nothing was said and nothing called, thinking aside; not where the token limit made it (O01)",
+    () =>
+      Effect.gen(function* () {
+        const blank = frame({ role: "assistant", content: "" })
+        const thought = frame({ reasoning_content: "Let me see." })
+        const empty: ReadonlyArray<string> = [
+          sse(blank, frame({}, "stop"), usage(9, 0)),
+          sse(blank, frame({}, null)),
+          sse(frame({}, "tool_calls")),
+          sse(frame({ content: " \n" }), frame({ refusal: "" }), frame({ tool_calls: [] }, "stop")),
+          sse(thought, frame({}, "stop"), usage(9, 4)),
+          JSON.stringify({ choices: [{ message: { content: "" }, finish_reason: "stop" }] }),
+          done
+        ]
+        for (const body of empty) {
+          const received = yield* receive(body)
+          assert.strictEqual(failed(received).reason, "EMPTY_RESPONSE", body)
+          assert.strictEqual(failed(received).status, undefined)
+        }
+        const counted = yield* receive(empty[0] ?? "")
+        assert.isTrue(counted.chunks.some((chunk) => chunk.type === "usage"))
+        for (const [said, finish] of [
+          [frame({ refusal: "No." }), "stop"],
+          [frame({ content: [{ type: "text", text: "so" }] }), "stop"],
+          [frame({ tool_calls: [{ index: 0, ...fn("look", "") }] }), "tool_calls"],
+          [blank, "length"],
+          [thought, "max_tokens"]
+        ] as const)
+          assert.strictEqual((yield* receive(sse(said, frame({}, finish)))).failure, undefined)
+        // what is known of the end says more
+        assert.strictEqual(failed(yield* receive(sse(blank, frame({}, "content_filter")))).reason, "CONTENT_FILTER")
+        assert.strictEqual(failed(yield* receive(event(blank))).reason, "CUT")
+      })
+  )
+
   it.effect("ignores what comes after the end marker, and a connection that breaks after the end", () =>
     Effect.gen(function* () {
       const more = yield* receive(`${sse(frame({ content: "hi" }, "stop"))}data: rubbish\n\n`)
@@ -693,15 +733,33 @@ describe("refusals", () => {
     [{ "retry-after": "2" }, 2000],
     [{ "retry-after": "0.5" }, 500],
     [{ "retry-after-ms": "150", "retry-after": "1" }, 150],
+    [{ "retry-after": "1209600" }, 1_209_600_000],
+    [{ "retry-after": " 2 " }, 2000],
     [{ "retry-after": "Thu, 01 Jan 1970 00:00:07 GMT" }, 7000],
+    [{ "retry-after": "Thursday, 01-Jan-70 00:00:07 GMT" }, 7000],
+    [{ "retry-after": "Wed, 31 Dec 1969 23:59:59 GMT" }, 0],
     [{ "retry-after": "-3" }, undefined],
+    [{ "retry-after": "-0.5" }, undefined],
     [{ "retry-after": "soon" }, undefined],
+    [{ "retry-after": "2 s" }, undefined],
+    [{ "retry-after": "NaN" }, undefined],
+    [{ "retry-after": "Infinity" }, undefined],
+    [{ "retry-after": "1e999" }, undefined],
+    [{ "retry-after": "Thu, 99 Foo 1970 00:00:07 GMT" }, undefined],
+    [{ "retry-after-ms": "soon", "retry-after": "1" }, 1000],
     [{ "retry-after": "" }, undefined],
     [{}, undefined]
   ] as const)("how long to wait after 429 with %j (O-I7)", ([headers, millis]) =>
     Effect.gen(function* () {
       const failure = failed(yield* receive(told("rate_limit_exceeded"), { status: 429, headers }))
       assert.strictEqual(failure.retryAfterMillis, millis)
+    })
+  )
+
+  it.effect.each([408, 409, 425, 429, 500, 502, 503, 504, 529])("how long to wait after %i (O-I7)", (status) =>
+    Effect.gen(function* () {
+      const failure = failed(yield* receive("busy", { status, headers: { "retry-after": "3" } }))
+      assert.deepInclude(failure, { status, retryAfterMillis: 3000 })
     })
   )
 

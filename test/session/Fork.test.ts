@@ -156,8 +156,11 @@ describe("Fork", () => {
         assert.include(yield* why(99), `${head} 99: it has ${log.length} events.`)
         for (const place of [0, 1]) assert.include(yield* why(place), "no turn has ended before it")
         yield* create(journal, logOf(turnStart(1)), SessionId.make("young"))
-        const young = yield* failureOf(Fork.fork({ parent: SessionId.make("young"), child }))
-        assert.include(String(young), "No turn of it has ended yet.")
+        const young = (at: {}) =>
+          Effect.map(failureOf(Fork.fork({ parent: SessionId.make("young"), child, ...at })), String)
+        const says = "no turn of it has ended yet. Nothing was changed."
+        assert.isTrue((yield* young({})).endsWith(`session young cannot be forked: ${says}`))
+        assert.isTrue((yield* young({ at: 7 })).endsWith(`session young cannot be forked at seq 7: ${says}`))
       })
     )
   )

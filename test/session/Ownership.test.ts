@@ -1,4 +1,7 @@
 import { spawn } from "node:child_process"
+import { mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, symlinkSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
@@ -292,6 +295,33 @@ describe("ownership", () => {
       assert.deepInclude(error, { _tag: "SessionElsewhere", cwd: "/work" })
       const known = yield* Effect.scoped(sessions.acquire(id, { cwd: "/elsewhere", create: "never" }))
       assert.strictEqual(known.header.cwd, "/work")
+    })
+  )
+
+  it.scoped("J11: a folder that moved is the same one by a link at its old place", () =>
+    Effect.gen(function* () {
+      const root = yield* Effect.acquireRelease(
+        Effect.sync(() => realpathSync(mkdtempSync(join(tmpdir(), "daybook-moved-")))),
+        (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+      )
+      const [old, now] = [join(root, "old"), join(root, "now")]
+      mkdirSync(old)
+      const sessions = yield* sessionsOf(yield* journal)
+      const opened = (cwd: string) =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            const session = yield* sessions.acquire(id, { cwd, create: "if-absent" })
+            if (session.loadedHead === 0) yield* session.append(() => [said("a")])
+            return session.header.cwd
+          })
+        )
+      assert.strictEqual(yield* opened(old), old)
+      renameSync(old, now)
+      symlinkSync(now, old)
+      assert.strictEqual(yield* opened(now), old)
+      rmSync(old)
+      mkdirSync(old)
+      assert.strictEqual((yield* Effect.flip(opened(now)))._tag, "SessionElsewhere")
     })
   )
 

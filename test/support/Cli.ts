@@ -30,7 +30,8 @@ const program = (): string => {
     platform: "node",
     format: "esm",
     target: "node20",
-    external: ["better-sqlite3"]
+    external: ["better-sqlite3"],
+    mainFields: ["module", "main"]
   })
   return built
 }
@@ -72,6 +73,8 @@ export interface Running {
   readonly ended: Effect.Effect<Result>
   /** Returns once standard error holds this text. */
   readonly says: (text: string) => Effect.Effect<void>
+  /** Writes to a standard input that was left open. */
+  readonly type: (text: string) => Effect.Effect<void>
 }
 
 const spawned = (
@@ -81,8 +84,14 @@ const spawned = (
 ): Running & { readonly kill: () => void } => {
   const child = ChildProcess.spawn(file, args, {
     cwd: options.cwd,
-    // a DAYBOOK_DB of whoever runs the tests must not be written to
-    env: { ...process.env, DAYBOOK_DB: "", NODE_TEST_CONTEXT: undefined, ...options.env },
+    // what whoever runs the tests has must not be written to, nor decide anything
+    env: {
+      ...process.env,
+      DAYBOOK_DB: "",
+      DAYBOOK_SETTINGS: join(options.cwd, "no-settings.json"),
+      NODE_TEST_CONTEXT: undefined,
+      ...options.env
+    },
     stdio: [options.stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"]
   })
   let stdout = ""
@@ -106,6 +115,7 @@ const spawned = (
     signal: (name) => Effect.sync(() => child.kill(name)),
     ended: Effect.promise(() => closed),
     says: (text) => eventually(`${text} on standard error`, () => stderr.includes(text)),
+    type: (text) => Effect.sync(() => void child.stdin?.write(text)),
     kill: () => child.kill("SIGKILL")
   }
 }
@@ -121,17 +131,16 @@ export const start = (args: ReadonlyArray<string>, options: Options): Effect.Eff
 export const run = (args: ReadonlyArray<string>, options: Options): Effect.Effect<Result> =>
   Effect.scoped(Effect.flatMap(start(args, options), ({ ended }) => ended))
 
+/** Starts a shell command; it is gone with the scope. */
+export const startShell = (command: string, options: Options): Effect.Effect<Running, never, Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => spawned("bash", ["-c", command], options)),
+    ({ kill }) => Effect.sync(kill)
+  )
+
 /** Runs a shell command to its end. */
 export const shell = (command: string, options: Options): Effect.Effect<Result> =>
-  Effect.scoped(
-    Effect.flatMap(
-      Effect.acquireRelease(
-        Effect.sync(() => spawned("bash", ["-c", command], options)),
-        ({ kill }) => Effect.sync(kill)
-      ),
-      ({ ended }) => ended
-    )
-  )
+  Effect.scoped(Effect.flatMap(startShell(command, options), ({ ended }) => ended))
 
 /** The lines of a text. */
 export const lines = (text: string): ReadonlyArray<string> => text.split("\n").filter((line) => line !== "")

@@ -26,19 +26,23 @@ import * as World from "./World.ts"
 
 /** Where a turn stood when something happened to it. */
 export const phases = ["before the request", "streaming", "between calls", "in a body", "in the ending"] as const
-export type Phase = (typeof phases)[number] | "at rest"
+export type Phase = (typeof phases)[number] | "between attempts" | "at rest"
 
 export interface Scenario {
   readonly name: string
   /** One a request; the requests after them are answered with a word. */
   readonly scripts: ReadonlyArray<ScriptedModel.Script>
   readonly body?: World.Body
-  readonly hooks?: World.Options["hooks"]
+  /** What is composed besides. */
+  readonly composed?: Composed
   /** How many prompts are sent at once; 1 by default. */
   readonly prompts?: number
   /** The phases that the scenario has. */
   readonly has: ReadonlyArray<Phase>
 }
+
+/** Who has a say in the turns of a scenario. */
+export type Composed = Pick<World.Options, "hooks" | "toolHooks" | "approvals" | "approver">
 
 export type { Act } from "./Acts.ts"
 export { cancelling, disposing, following, injecting, keeping, removing, steering } from "./Acts.ts"
@@ -68,7 +72,7 @@ export interface Run {
 
 /** Runs a scenario, and does what is planned to its agent. */
 export const run = (scenario: Scenario, plan: Plan = [], options: Options = {}): Run => {
-  const seen: Seen = { phases: [], asked: "", alive: new Map() }
+  const seen: Seen = { phases: [], asked: "", hasFailed: false, alive: new Map() }
   const at = plan.flatMap(([moment]) => (typeof moment === "number" ? [moment] : []))
   const outcome = Explorer.run(program(scenario, plan, options, seen), {
     at,
@@ -139,8 +143,9 @@ export const told = ({ logs, phases }: Landed): string =>
 
 interface Seen {
   readonly phases: Array<Phase>
-  /** The step of the last request. */
+  /** The step of the last request, and whether that has failed. */
   asked: string
+  hasFailed: boolean
   /** How many bodies and streams of each turn were entered and not left. */
   readonly alive: Map<number, number>
 }
@@ -156,18 +161,18 @@ const current: { body: World.Body } = { body: () => Effect.dieMessage("nothing r
 
 /** What a scenario chooses, built once for all of its runs. */
 const chosenBy = (scenario: Scenario): World.Chosen => {
-  const known = chosen.get(scenario.hooks)
+  const known = chosen.get(scenario.composed)
   if (known !== undefined) return known
   const options: World.Options = {
-    ...(scenario.hooks === undefined ? {} : { hooks: scenario.hooks }),
+    ...scenario.composed,
     body: (id) => Effect.suspend(() => current.body(id)),
     host
   }
   const built = Effect.runSync(Effect.scoped(World.choose(options)))
-  chosen.set(scenario.hooks, built)
+  chosen.set(scenario.composed, built)
   return built
 }
-const chosen = new Map<Scenario["hooks"], World.Chosen>()
+const chosen = new Map<Composed | undefined, World.Chosen>()
 
 /** Whatever runs in it belongs to this turn and is counted. */
 const counted = ({ alive }: Seen, turn: number) =>
@@ -190,7 +195,12 @@ const program =
             Effect.suspend(() => {
               const state = world.unsafeState()
               seen.asked = placeOf(state)
-              return Effect.as(counted(seen, state?.brackets.lastTurn ?? 0), scripted.stream(request))
+              seen.hasFailed = false
+              const failing = Effect.sync(() => {
+                seen.hasFailed = true
+              })
+              const stream = Stream.tapError(scripted.stream(request), () => failing)
+              return Effect.as(counted(seen, state?.brackets.lastTurn ?? 0), stream)
             })
           )
         let bodies = 0
@@ -249,7 +259,8 @@ const phaseOf = (world: World.World, seen: Seen): Phase => {
   if (open === undefined) return isEnding ? "in the ending" : "at rest"
   const { step } = open
   if (step === undefined) return open.steps === 0 ? "before the request" : "in the ending"
-  if (step.answer === undefined) return seen.asked === placeOf(state) ? "streaming" : "before the request"
+  if (step.answer === undefined && seen.asked !== placeOf(state)) return "before the request"
+  if (step.answer === undefined) return seen.hasFailed ? "between attempts" : "streaming"
   if (step.calls.every((call) => call.result !== undefined)) return "in the ending"
   return (seen.alive.get(open.turn) ?? 0) > 0 ? "in a body" : "between calls"
 }

@@ -81,6 +81,7 @@ export const make = (
         Effect.sync(() => {
           said.stderr += text
         }),
+      inIsTerminal: false,
       outIsTerminal: false,
       errIsTerminal: false,
       errTakesEscapes: false,
@@ -88,6 +89,7 @@ export const make = (
       rows: Effect.succeed(0)
     })
     const shutdown = Layer.succeed(Shutdown, {
+      interrupt: Effect.dieMessage("nobody is asked here"),
       endWith: (code) =>
         Effect.sync(() => {
           said.code = code

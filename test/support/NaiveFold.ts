@@ -101,12 +101,16 @@ const shownBlock = (block: AssistantBlock): ReadonlyArray<AssistantBlock> => {
   return [{ ...block, text: clean(block.text) }]
 }
 
+const isAllowed = (decision: string): boolean => decision === "allowed-once" || decision === "allowed-always"
+
 /** R6: its result, else what it settled with, else what is known of its start. */
 const shownResult = (step: Log, callId: StoredOf<"tool/call">["data"]["callId"]): ToolMessage => {
   const result = ofType(step, "tool/result").find((event) => event.data.message.callId === callId)
   if (result !== undefined) return { ...result.data.message, content: resultTexts(result.data.message.content) }
   const settled = ofType(step, "tool/settled").find((event) => event.data.callId === callId)
-  const started = ofType(step, "tool/call").some((event) => event.data.callId === callId)
+  const decided = ofType(step, "approval/decided").findLast((event) => event.data.callId === callId)
+  const refused = decided !== undefined && !isAllowed(decided.data.decision)
+  const started = !refused && ofType(step, "tool/call").some((event) => event.data.callId === callId)
   const said = settled?.data.outcome.content ?? [
     { type: "text", text: started ? outcomeUnknown : neverStarted } satisfies TextBlock
   ]
@@ -302,8 +306,6 @@ const answerOf = (step: Step, say: Say): void => {
   }
   if (finish === "max-tokens" && calls.length > 0) say(`${at(answer)} was cut at its limit and has calls`)
 }
-
-const isAllowed = (decision: string): boolean => decision === "allowed-once" || decision === "allowed-always"
 
 /** What is known of one call: at most one of each event, in order, and one result unless its turn failed. */
 const callOf = (step: Step, call: Extract<AssistantBlock, { type: "tool-call" }>, index: number, say: Say): void => {

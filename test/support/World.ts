@@ -37,6 +37,7 @@ import type { Session } from "../../src/session/Session.ts"
 import * as Sessions from "../../src/session/Sessions.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
+import * as Approver from "../../src/tool/Approver.ts"
 import * as Pipeline from "../../src/tool/Pipeline.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
 import * as ToolHooks from "../../src/tool/ToolHooks.ts"
@@ -79,10 +80,14 @@ export interface Options {
   /** Instead of the tools that run `body`. */
   readonly tools?: Layer.Layer<Tools.Tools, never, Settings.Settings>
   readonly hooks?: Partial<Hooks.HookPoints>
-  readonly toolHooks?: Partial<ToolHooks.ToolHookPoints>
+  readonly toolHooks?: Partial<ToolHooks.ToolHookPoints> | ReadonlyArray<Partial<ToolHooks.ToolHookPoints>>
   readonly approvals?: Approvals.ApprovalPolicy
+  /** Who is asked about each call, where `approvals` says nothing else. */
+  readonly approver?: Approver.Answerer
   readonly sections?: Effect.Effect<ReadonlyArray<SystemPrompt.Section>>
   readonly settings?: Parameters<typeof Settings.layerMemory>[0]
+  /** Instead of settings in memory. */
+  readonly settingsLayer?: Layer.Layer<Settings.Settings>
   /** Runs before each read of the settings, and before the pipeline gets a call: where a test puts a fault. */
   readonly onSettingsRead?: Effect.Effect<void>
   readonly onCall?: (block: ToolCallBlock) => Effect.Effect<void>
@@ -151,15 +156,21 @@ export type Chosen = Context.Context<
   Pipeline.Pipeline | Tools.Tools | Settings.Settings | Repair.Repair | Reaper.Reaper | FileSystem.FileSystem
 >
 
+/** A policy that has everything asked about. */
+const asking: Approvals.ApprovalPolicy = { judge: () => Effect.succeed(Approvals.Judgement.Ask({})) }
+
 /** Builds what these options choose. It costs more than a short turn. */
 export const choose = (options: Options): Effect.Effect<Chosen, never, Scope> => {
   const prompt =
     options.sections === undefined
       ? SystemPrompt.layer([])
       : Layer.succeed(SystemPrompt.SystemPrompt, { sections: options.sections })
-  const approvals =
-    options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals)
-  const settings = Layer.map(Settings.layerMemory(options.settings), (context) => {
+  const policy = options.approvals ?? (options.approver === undefined ? undefined : asking)
+  const approvals = Layer.mergeAll(
+    policy === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, policy),
+    options.approver === undefined ? Layer.empty : Layer.succeed(Approver.Approver, options.approver)
+  )
+  const settings = Layer.map(options.settingsLayer ?? Settings.layerMemory(options.settings), (context) => {
     const real = Context.get(context, Settings.Settings)
     const before = options.onSettingsRead ?? Effect.void
     return Context.make(Settings.Settings, { ...real, get: (section) => Effect.zipRight(before, real.get(section)) })
@@ -168,14 +179,14 @@ export const choose = (options: Options): Effect.Effect<Chosen, never, Scope> =>
     const real = Context.get(context, Pipeline.Pipeline)
     const before = options.onCall ?? (() => Effect.void)
     return Context.make(Pipeline.Pipeline, {
-      run: (block, notes) => Effect.zipRight(before(block), real.run(block, notes))
+      run: (block, notes, inquiry) => Effect.zipRight(before(block), real.run(block, notes, inquiry))
     })
   })
   const layer = Layer.mergeAll(pipeline, Hooks.layer(options.hooks ?? {}), prompt).pipe(
     Layer.provideMerge(
       Layer.mergeAll(
         Layer.provide(options.tools ?? tools(options.body ?? ((name) => Effect.succeed(`did ${name}`))), settings),
-        ToolHooks.layer(options.toolHooks ?? {}),
+        Layer.succeed(ToolHooks.ToolHooks, { chain: [options.toolHooks ?? []].flat() }),
         approvals,
         settings,
         Repair.layer,

@@ -4,6 +4,7 @@
 import * as ChildProcess from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 
@@ -75,6 +76,7 @@ export const bundled = Effect.fnUntraced(function* (entry: string) {
   const fs = yield* FileSystem.FileSystem
   const folder = yield* fs.makeTempDirectoryScoped({ prefix: "daybook-host-" })
   const outfile = join(folder, "host.mjs")
+  yield* fs.symlink(fileURLToPath(new URL("../../node_modules", import.meta.url)), join(folder, "node_modules"))
   // not imported above: a bundled program may import this file, and has no bundler with it
   const { build } = yield* Effect.promise(() => import("esbuild"))
   yield* Effect.promise(() =>
@@ -85,7 +87,8 @@ export const bundled = Effect.fnUntraced(function* (entry: string) {
       platform: "node",
       format: "esm",
       target: "node20",
-      external: ["esbuild"]
+      external: ["esbuild", "better-sqlite3"],
+      mainFields: ["module", "main"]
     })
   )
   return outfile

@@ -10,7 +10,7 @@ import * as Edit from "../../src/tool/Edit.ts"
 import * as Pipeline from "../../src/tool/Pipeline.ts"
 import * as Seen from "../../src/tool/Seen.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
-import { block, interruptedAt, inWorkspace, newCall, run, textOf } from "./support.ts"
+import { block, interruptedAt, inWorkspace, newCall, run, textOf, unasked } from "./support.ts"
 
 const read = (path: string, more: object = {}) => run("read", JSON.stringify({ path, ...more }))
 const write = (path: string, content: string) => run("write", JSON.stringify({ path, content }))
@@ -107,7 +107,7 @@ describe("edit", () => {
 
         const pipeline = yield* Pipeline.Pipeline
         const { call, notes } = yield* newCall("edit", { sessionId: SessionId.make("other") })
-        const other = pipeline.run(block("edit", '{"path":"f","oldText":"2","newText":"3"}'), notes)
+        const other = pipeline.run(block("edit", '{"path":"f","oldText":"2","newText":"3"}'), notes, unasked)
         refused(yield* Effect.provideService(other, ToolCall, call), "f", /read it first/)
         assert.strictEqual(yield* fs.readFileString(`${root}/f`), "2")
       })

@@ -5,9 +5,10 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import { Judgement } from "../../src/tool/Approvals.ts"
 import { Pipeline } from "../../src/tool/Pipeline.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
-import { After, Before } from "../../src/tool/ToolHooks.ts"
+import { After } from "../../src/tool/ToolHooks.ts"
 import {
   type Body,
   block,
@@ -19,7 +20,8 @@ import {
   probing,
   start,
   startAt,
-  textOf
+  textOf,
+  unasked
 } from "./support.ts"
 
 describe("the tool pipeline, interrupted", () => {
@@ -106,7 +108,7 @@ describe("the tool pipeline, interrupted", () => {
         const wait = Effect.zipRight(Deferred.succeed(asked, undefined), Effect.never)
         const layer = pipeline(echo, {
           hooks: stage === "before" ? { before: () => wait } : {},
-          approvals: { decide: () => wait }
+          approvals: { judge: () => wait }
         })
         for (const tools of [
           layer,
@@ -174,7 +176,7 @@ describe("the tool pipeline, interrupted", () => {
         })
       const { call, notes } = yield* newCall("probe")
       const { run } = yield* Effect.provide(Pipeline, pipeline(echo, { hooks: { after } }))
-      const fiber = yield* Effect.fork(Effect.provideService(run(block("probe", hi), notes), ToolCall, call))
+      const fiber = yield* Effect.fork(Effect.provideService(run(block("probe", hi), notes, unasked), ToolCall, call))
       yield* Deferred.await(asked)
       const interrupting = yield* Effect.fork(Fiber.interrupt(fiber))
       for (let turn = 0; turn < 20; turn++) yield* Effect.yieldNow()
@@ -198,7 +200,7 @@ describe("the tool pipeline, interrupted", () => {
           }
           const hook = Effect.yieldNow()
           const layer = pipeline(probing(body, onCancel), {
-            hooks: { before: () => Effect.as(hook, Before.Allow()), after: () => Effect.as(hook, After.Accept()) }
+            hooks: { before: () => Effect.as(hook, Judgement.Allow()), after: () => Effect.as(hook, After.Accept()) }
           })
           for (let point = 1; ; point++) {
             entered = false

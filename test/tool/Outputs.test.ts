@@ -214,7 +214,7 @@ describe("outputs", () => {
       Effect.gen(function* () {
         const cwd = yield* Cli.folder
         for (const db of [[], ["--db", "own.db"]]) {
-          const daybook = (prompt: string) => Cli.run(["run", ...db, "--session", "notes", prompt], { cwd })
+          const daybook = (prompt: string) => Cli.run(["run", "--yes", ...db, "--session", "notes", prompt], { cwd })
           assert.strictEqual((yield* daybook("Run `seq 1 100000`, then say done")).code, 0)
           const fs = yield* FileSystem.FileSystem
           const [name = "none", ...more] = (yield* fs.readDirectory(`${cwd}/.daybook/outputs/notes`)).sort().reverse()
@@ -224,7 +224,7 @@ describe("outputs", () => {
           assert.include(shown.stdout, "\n2000\n")
           assert.strictEqual(yield* fs.readFileString(`${cwd}/.daybook/.gitignore`), "*\n")
         }
-        const refused = yield* Cli.run(["run", "--session", "notes", "Show .daybook/daybook.db"], { cwd })
+        const refused = yield* Cli.run(["run", "--yes", "--session", "notes", "Show .daybook/daybook.db"], { cwd })
         assert.include(refused.stdout + refused.stderr, "keeps for itself")
       }).pipe(Effect.scoped, Effect.provide(node))
   )

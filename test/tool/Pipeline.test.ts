@@ -12,8 +12,9 @@ import * as Schema from "effect/Schema"
 import { MessageId } from "../../src/domain/Ids.ts"
 import { text, type UserMessage } from "../../src/domain/Message.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
+import { Judgement } from "../../src/tool/Approvals.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
-import { After, Before, ToolHookError } from "../../src/tool/ToolHooks.ts"
+import { After, ToolHookError } from "../../src/tool/ToolHooks.ts"
 import * as Tools from "../../src/tool/Tools.ts"
 import {
   type Args,
@@ -36,10 +37,10 @@ describe("the tool pipeline", () => {
     const tools = probing(({ text }) => Effect.as(note("body"), text))
     const layer = pipeline(tools, {
       hooks: {
-        before: (call) => Effect.as(note(`before ${call.name} ${call.callId}`), Before.Allow()),
+        before: (call) => Effect.as(note(`before ${call.name} ${call.callId}`), Judgement.Allow()),
         after: (_, outcome) => Effect.as(note(`after ${textOf(outcome)}`), After.Accept())
       },
-      approvals: { decide: () => Effect.as(note("approval"), Approvals.Decision.Allowed()) }
+      approvals: { judge: () => Effect.as(note("approval"), Approvals.Judgement.Allow()) }
     })
     return Effect.gen(function* () {
       const outcome = yield* run("probe", hi)
@@ -55,11 +56,11 @@ describe("the tool pipeline", () => {
       probing(() => Effect.sync(() => String(seen.push("body")))),
       {
         hooks: {
-          before: () => Effect.succeed(Before.Deny({ reason: "not on Sundays" })),
+          before: () => Effect.succeed(Judgement.Deny({ reason: "not on Sundays" })),
           after: (_, outcome) => Effect.sync(() => void seen.push(textOf(outcome))).pipe(Effect.as(After.Accept()))
         },
         approvals: {
-          decide: () => Effect.sync(() => void seen.push("approval")).pipe(Effect.as(Approvals.Decision.Allowed()))
+          judge: () => Effect.sync(() => void seen.push("approval")).pipe(Effect.as(Approvals.Judgement.Allow()))
         }
       }
     )
@@ -104,7 +105,7 @@ describe("the tool pipeline", () => {
       const broken = [
         { hooks: { before: () => Effect.die(huge) } },
         { hooks: { after: () => Effect.die(huge) } },
-        { approvals: { decide: () => Effect.die(huge) } }
+        { approvals: { judge: () => Effect.die(huge) } }
       ]
       for (const options of broken)
         assert.isBelow(textOf(yield* Effect.provide(run("probe", hi), pipeline(echo, options))).length, 1200)
@@ -122,12 +123,9 @@ describe("the tool pipeline", () => {
       const seen: Array<string> = []
       const after = (_: unknown, outcome: Parameters<typeof textOf>[0]) =>
         Effect.sync(() => void seen.push(textOf(outcome))).pipe(Effect.as(After.Accept()))
-      const decisions = [
-        Effect.succeed(Approvals.Decision.Denied({ reason: "no" })),
-        Effect.die(new Error("no screen"))
-      ]
+      const decisions = [Effect.succeed(Approvals.Judgement.Deny({ reason: "no" })), Effect.die(new Error("no screen"))]
       for (const decision of decisions) {
-        const layer = pipeline(tools, { hooks: { after }, approvals: { decide: () => decision } })
+        const layer = pipeline(tools, { hooks: { after }, approvals: { judge: () => decision } })
         const outcome = yield* Effect.provide(run("probe", hi), layer)
         assert.strictEqual(outcome.error?.code, "TOOL_DENIED")
       }
@@ -140,7 +138,7 @@ describe("the tool pipeline", () => {
   it.effect("F11: a cancelled call with bad arguments is still told so, and nobody is asked", () => {
     const asked: Array<string> = []
     const layer = pipeline(echo, {
-      hooks: { before: () => Effect.sync(() => void asked.push("before")).pipe(Effect.as(Before.Allow())) }
+      hooks: { before: () => Effect.sync(() => void asked.push("before")).pipe(Effect.as(Judgement.Allow())) }
     })
     return Effect.gen(function* () {
       const bad = yield* startCancelled("probe", '{"text":1e999}')
@@ -167,7 +165,7 @@ describe("the tool pipeline", () => {
             Effect.sync(() => {
               assert.throws(() => Object.assign(call.arguments as object, { text: "other" }))
               assert.throws(() => Object.assign(call, { arguments: {} }))
-              return Before.Allow()
+              return Judgement.Allow()
             })
         }
       }
@@ -436,10 +434,10 @@ describe("the tool pipeline", () => {
       probing(() => Effect.as(note("body"), "")),
       {
         hooks: {
-          before: () => Effect.as(note("before"), Before.Allow()),
+          before: () => Effect.as(note("before"), Judgement.Allow()),
           after: () => Effect.as(note("after"), After.Accept())
         },
-        approvals: { decide: () => Effect.as(note("approval"), Approvals.Decision.Allowed()) }
+        approvals: { judge: () => Effect.as(note("approval"), Approvals.Judgement.Allow()) }
       }
     )
     const bad = [
@@ -488,10 +486,9 @@ describe("the tool pipeline", () => {
     const kit = Toolkit.make(Tool.make("double", { parameters: { n: Counted }, success: Schema.NumberFromString }))
     const seen: Array<unknown> = []
     const layer = pipeline(Layer.provide(Tools.layer(kit), kit.toLayer({ double: ({ n }) => Effect.succeed(n * 2) })), {
-      hooks: { before: (call) => Effect.sync(() => void seen.push(call.arguments)).pipe(Effect.as(Before.Allow())) },
+      hooks: { before: (call) => Effect.sync(() => void seen.push(call.arguments)).pipe(Effect.as(Judgement.Allow())) },
       approvals: {
-        decide: (call) =>
-          Effect.sync(() => void seen.push(call.arguments)).pipe(Effect.as(Approvals.Decision.Allowed()))
+        judge: (call) => Effect.sync(() => void seen.push(call.arguments)).pipe(Effect.as(Approvals.Judgement.Allow()))
       }
     })
     return Effect.gen(function* () {

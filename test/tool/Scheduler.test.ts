@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs"
 import { assert, describe, it } from "@effect/vitest"
 import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -19,6 +20,7 @@ import { AgentLoop } from "../../src/settings/Settings.ts"
 import * as Scheduler from "../../src/tool/Scheduler.ts"
 import { ToolCall } from "../../src/tool/ToolCall.ts"
 import type { Tools } from "../../src/tool/Tools.ts"
+import { fileWith, layerOf, opened } from "../settings/support.ts"
 import { sourceSeqs } from "../support/Facts.ts"
 import * as HeldJournal from "../support/HeldJournal.ts"
 import * as World from "../support/World.ts"
@@ -189,6 +191,37 @@ describe("tool groups", () => {
       yield* gate.entered("e")
       assert.deepStrictEqual((yield* gate.log).slice(-3), ["+d", "-d", "+e"])
       yield* gate.letGo("e")
+      yield* agent.idle
+    })
+  )
+
+  it.scoped("E07 L03: a limit that another process writes to the settings file holds from the next group on", () =>
+    Effect.gen(function* () {
+      const gate = yield* gates
+      const path = yield* fileWith('{ "agent-loop": { "maxParallelToolCalls": 2 } }')
+      const world = yield* World.make({
+        scripts: [call(...look("a", "b", "c"), touch("w"), ...look("d", "e")), call(...look("f", "g")), say("x")],
+        body: gate.body,
+        settingsLayer: layerOf({ path })
+      })
+      const agent = yield* world.open()
+      yield* agent.followup("go")
+      yield* gate.entered("a", "b")
+      const other = yield* opened({ path })
+      yield* other.set(AgentLoop, { maxParallelToolCalls: 1 })
+      yield* gate.letGo("a")
+      yield* gate.entered("c")
+      yield* gate.letGo("b", "c", "w")
+      yield* gate.entered("d")
+      // broken by hand: what was in force stays so
+      writeFileSync(path, "{")
+      yield* gate.letGo("d")
+      yield* gate.entered("e")
+      yield* gate.letGo("e")
+      yield* gate.entered("f")
+      yield* others
+      assert.deepStrictEqual((yield* gate.log).slice(-5), ["+d", "-d", "+e", "-e", "+f"])
+      yield* gate.letGo("f", "g")
       yield* agent.idle
     })
   )

@@ -19,6 +19,7 @@ import type { ToolCallBlock } from "../../src/domain/Message.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
 import * as BuiltIn from "../../src/tool/BuiltIn.ts"
+import type * as Inquiry from "../../src/tool/Inquiry.ts"
 import * as Outputs from "../../src/tool/Outputs.ts"
 import * as Pipeline from "../../src/tool/Pipeline.ts"
 import * as ToolCall from "../../src/tool/ToolCall.ts"
@@ -51,6 +52,9 @@ export const newCall = Effect.fnUntraced(function* (name: string, host: Partial<
   return { call, notes, processes }
 })
 
+/** Asks without a log. */
+export const unasked: Inquiry.Inquiry = { isAllowed: Effect.succeed(false), ask: (answer) => answer }
+
 /**
  * A call that runs in a fiber of its own, forked uninterruptible, as the scheduler forks it. It waits for `gate`; `watch`
  * sees its fiber first.
@@ -63,7 +67,7 @@ export const startAt = Effect.fnUntraced(function* (
 ) {
   const pipeline = yield* Pipeline.Pipeline
   const { call, notes, processes } = yield* newCall(name)
-  const run = Effect.provideService(pipeline.run(block(name, args), notes), ToolCall.ToolCall, call)
+  const run = Effect.provideService(pipeline.run(block(name, args), notes, unasked), ToolCall.ToolCall, call)
   const fiber = yield* Effect.uninterruptible(Effect.fork(Effect.zipRight(gate, run)))
   watch(fiber)
   return { fiber, notes, processes }

@@ -20,13 +20,13 @@ export interface Host {
 
 /**
  * Puts bytes in place of what was at a path `before`, in one step, with the mode of that, in a folder that exists. On failure
- * what was there still is.
+ * what was there still is. Where nothing was, `before` may still say which mode the new file gets.
  */
 export const replace = Effect.fnUntraced(function* (
   { fs, paths }: Host,
   target: string,
   bytes: Uint8Array,
-  before: Option.Option<FileSystem.File.Info>
+  before: Option.Option<Pick<FileSystem.File.Info, "mode">>
 ) {
   const folder = paths.dirname(target)
   const temporary = paths.join(folder, `.daybook-${yield* unique}.tmp`)

@@ -1,0 +1,133 @@
+/**
+ * Approvals on a real pseudo-terminal, and where there is none.
+ */
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { questionLines } from "../../src/cli/Asking.ts"
+import { callId, SessionId } from "../../src/domain/Ids.ts"
+import type { Json } from "../../src/internal/Json.ts"
+import { folder, log, type Running, run } from "../support/Cli.ts"
+import { hasScript, startOnTerminal } from "../support/Pty.ts"
+import { eventually } from "../support/processes.ts"
+import { onScreen } from "../support/TerminalScreen.ts"
+import { of } from "../support/Watching.ts"
+
+const prompt = "'Run \\`echo 1 > one\\`, run \\`echo 2 > two\\`, then say bye'"
+const esc = "\u001b"
+
+/** Returns once the terminal has shown so many questions. */
+const asks = (program: Running, count: number) =>
+  eventually(`${count} questions`, () => program.stdout().split("ask     bash").length > count)
+
+const decisions = (cwd: string) =>
+  Effect.map(log("s", { cwd }), (events) => of(events, "approval/decided").map(({ data }) => data.decision))
+
+const made = (cwd: string) => ["one", "two"].filter((name) => existsSync(join(cwd, name)))
+
+describe.skipIf(!hasScript())("a question on a terminal (of `script`, where util-linux has it)", () => {
+  it.scopedLive.each([
+    { keys: ["y", "y"], decided: ["allowed-once", "allowed-once"], files: ["one", "two"], code: 0 },
+    { keys: ["n", "y"], decided: ["rejected", "allowed-once"], files: ["two"], code: 3 },
+    { keys: ["a"], decided: ["allowed-always"], files: ["one", "two"], code: 0 },
+    // what means nothing answers nothing
+    { keys: ["x\r 1Y", `${esc}[Ay`], decided: ["allowed-once", "allowed-once"], files: ["one", "two"], code: 0 }
+  ])("F04 F05: the keys $keys", ({ code, decided, files, keys }) =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      const program = yield* startOnTerminal(`run --session s ${prompt}`, { cwd })
+      for (const [index, typed] of keys.entries()) {
+        yield* asks(program, index + 1)
+        yield* program.type(typed)
+      }
+      const ended = yield* program.ended
+      assert.strictEqual(ended.code, code, ended.stdout)
+      assert.deepStrictEqual(yield* decisions(cwd), decided)
+      assert.deepStrictEqual(made(cwd), files)
+      const screen = onScreen(ended.stdout)
+      assert.include(screen.join("\n"), "command: echo 1 > one")
+      assert.isEmpty(screen.filter((line) => line.includes("allow?")))
+    })
+  )
+
+  it.scopedLive.each([
+    { name: "Esc", key: esc },
+    { name: "Ctrl-C", key: "\u0003" }
+  ])("O-K10 W22: $name takes the question off the screen, cancels the turn, and exits 130", ({ key }) =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      const program = yield* startOnTerminal(`run --session s ${prompt}`, { cwd })
+      yield* asks(program, 1)
+      yield* program.type(key)
+      const ended = yield* program.ended
+      assert.strictEqual(ended.code, 130, ended.stdout)
+      assert.deepStrictEqual(yield* decisions(cwd), ["canceled"])
+      assert.deepStrictEqual(made(cwd), [])
+      assert.isEmpty(onScreen(ended.stdout).filter((line) => line.includes("allow?")))
+      const events = yield* log("s", { cwd })
+      assert.deepStrictEqual(
+        of(events, "turn/end").map(({ data }) => data.reason.kind),
+        ["aborted"]
+      )
+    })
+  )
+
+  it.scopedLive("F05: what was typed before the question stood there answers nothing", () =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      const program = yield* startOnTerminal(`run --session s ${prompt}`, { cwd })
+      yield* program.type("yyy")
+      yield* asks(program, 1)
+      yield* program.type("n")
+      yield* asks(program, 2)
+      yield* program.type("n")
+      assert.strictEqual((yield* program.ended).code, 3)
+      assert.deepStrictEqual(yield* decisions(cwd), ["rejected", "rejected"])
+      assert.deepStrictEqual(made(cwd), [])
+    })
+  )
+})
+
+describe("a question", () => {
+  it.scopedLive("F05: where there is no terminal, is denied at once, the model is told, and the exit code is 3", () =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      const words = ["run", "--session", "s", "Run `echo 1 > one`, then say bye"]
+      const { code, stderr } = yield* run(words, { cwd, stdin: "y\n" })
+      assert.strictEqual(code, 3)
+      assert.match(stderr, /nobody could be asked.*--yes allows them/)
+      assert.deepStrictEqual(yield* decisions(cwd), ["unavailable"])
+      assert.deepStrictEqual(made(cwd), [])
+      assert.strictEqual((yield* run(["run", "--yes", ...words.slice(1)], { cwd })).code, 0)
+      assert.deepStrictEqual(made(cwd), ["one"])
+      assert.deepStrictEqual(yield* decisions(cwd), ["unavailable"])
+    })
+  )
+
+  it("shows all of the arguments, a line a line, and says how much it leaves out", () => {
+    const about = (args: Json, reason?: string) =>
+      questionLines({
+        call: {
+          sessionId: SessionId.make("s"),
+          turn: 1,
+          step: 1,
+          callId: callId(1, 1, 0),
+          name: "bash",
+          arguments: args,
+          annotations: { readonly: false, idempotent: false, destructive: true }
+        },
+        ...(reason === undefined ? {} : { reason })
+      })
+    assert.deepStrictEqual(about({ command: "a\nb", parallel: true }, "a rule says so"), [
+      "ask     bash: a rule says so",
+      "        command: a",
+      "          b",
+      "        parallel: true"
+    ])
+    const long = about({ content: "x".repeat(5000), lines: "1\n".repeat(100) })
+    assert.match(long[1] ?? "", /x … and 3009 characters more, not shown$/)
+    assert.match(long.at(-1) ?? "", /and \d+ lines more, not shown$/)
+    assert.isAtMost(long.length, 62)
+  })
+})
