@@ -1,9 +1,12 @@
 /**
  * A cancel at every step of every scenario, on a journal in memory.
  *
+ * Of the longest scenarios it is every third step, from an offset that moves with the days; with `DAYBOOK_STRIDE` every n-th
+ * step of all of them, and 1 is each.
  * `DAYBOOK_PAIRS` is how many pairs of a cancel and another thing are tried of each kind, or `all`.
  */
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
@@ -11,6 +14,11 @@ import { PCGRandom } from "effect/Utils"
 import { say } from "../../src/model/ScriptedModel.ts"
 import * as EveryPoint from "../support/EveryPoint.ts"
 import { scenarios } from "../support/Scenarios.ts"
+
+/** How many steps a scenario may have for each to be tried as usual. */
+const maxPoints = 4600
+
+const dayMillis = 24 * 3_600_000
 
 /** Longer than any machine takes: what a test finds does not depend on it. */
 const patience = 24 * 3_600_000
@@ -22,10 +30,14 @@ describe("a cancel at every point", () => {
       Effect.gen(function* () {
         const untouched = EveryPoint.run(scenario)
         assert.deepStrictEqual(untouched.problems, [])
-        const landed = yield* EveryPoint.everyStep({ to: untouched.steps }, (step) =>
+        const usual = untouched.steps > maxPoints ? 3 : 1
+        const stride = yield* Config.integer("DAYBOOK_STRIDE").pipe(Config.withDefault(usual))
+        const from = 1 + (Math.floor((yield* Clock.currentTimeMillis) / dayMillis) % stride)
+        const landed = yield* EveryPoint.everyStep({ from, stride, to: untouched.steps }, (step) =>
           EveryPoint.run(scenario, [[step, EveryPoint.cancelling]])
         )
-        yield* Console.log(`${scenario.name}: ${untouched.steps} points; ${EveryPoint.told(landed)}`)
+        const every = stride === 1 ? "each" : `every ${stride}th from ${from} on`
+        yield* Console.log(`${scenario.name}: ${untouched.steps} points, ${every}; ${EveryPoint.told(landed)}`)
         for (const phase of scenario.has) assert.isAbove(landed.phases.get(phase) ?? 0, 0, phase)
       }),
     patience
