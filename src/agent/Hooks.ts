@@ -39,7 +39,7 @@ export type PreStep =
   | { readonly _tag: "Enter"; readonly messages: ReadonlyArray<UserMessage> }
   | { readonly _tag: "Reject"; readonly message: string }
 
-/** What to do about a failed request: what the retry policy says, or this. */
+/** What to do about a failed request: what the retry policy says, or this. A retry is bounded by what it has for any failure. */
 export type RequestErrorDecision = "policy" | "retry" | "give-up"
 
 /** What a composition may decide, each at its point of the loop. */

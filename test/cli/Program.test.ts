@@ -417,7 +417,7 @@ describe("places", () => {
         yield* run(["--db", "root.db", "run", "--session", "root", "Say hello"], { cwd, env })
         yield* run(["--db", "root.db", "run", "--session", "both", "--db", "own.db", "Say hello"], { cwd, env })
         yield* run(["run", "--yes", "--session", "env", "Say hello"], { cwd, env })
-        yield* run(["--workspace", "w", "run", "--session", "w", "Write here.txt: hello"], { cwd })
+        yield* run(["--workspace", "w", "run", "--yes", "--session", "w", "Write here.txt: hello"], { cwd })
         yield* run(["run", "--yes", "--session", "w2", "--workspace=w", "Say hello"], { cwd })
         const ids = (...args: ReadonlyArray<string>) =>
           Effect.map(run([...args, "sessions", "--json"], { cwd }), ({ stdout }) =>
