@@ -32,25 +32,38 @@ export class UsageError extends Data.TaggedError("UsageError")<{ readonly messag
 
 /** The journal let nothing be done to a session, and does not name it itself. */
 export class SessionUntouched extends Data.TaggedError("SessionUntouched")<{
-  readonly sessionId: SessionId
+  /** None where there was to be a new one. */
+  readonly sessionId: SessionId | undefined
   /** What was not done. */
   readonly what: string
-  readonly cause: JournalFull | JournalBusy | JournalFailed
+  readonly cause: Refusal
 }> {
   override get message() {
-    return `session ${this.sessionId}: ${this.what}. ${this.cause.message}`
+    const subject = this.sessionId === undefined ? "" : `session ${this.sessionId}: `
+    return `${subject}${this.what}. ${this.cause.message}`
   }
 }
+
+/** Why a journal lets nothing be done. */
+type Refusal = JournalFull | JournalBusy | JournalFailed
+
+const isRefusal = (error: unknown): error is Refusal =>
+  error instanceof JournalFull || error instanceof JournalBusy || error instanceof JournalFailed
+
+/** The error of something that only begins with a session: it says what was not done, where the journal let nothing be done. */
+export const notDone =
+  (sessionId: SessionId | undefined, what: string) =>
+  <E>(error: E): Exclude<E, Refusal> | SessionUntouched =>
+    isRefusal(error)
+      ? new SessionUntouched({ sessionId, what, cause: error })
+      : // what is none of these three has another type
+        (error as Exclude<E, Refusal>)
 
 /** Says of an effect that only begins something with a session what was not done, where the journal lets nothing be done. */
 export const untouched =
   (sessionId: SessionId, what: string) =>
-  <A, E, R>(effect: Effect.Effect<A, E | JournalFull | JournalBusy | JournalFailed, R>) =>
-    Effect.mapError(effect, (error) =>
-      error instanceof JournalFull || error instanceof JournalBusy || error instanceof JournalFailed
-        ? new SessionUntouched({ sessionId, what, cause: error })
-        : error
-    )
+  <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+    Effect.mapError(effect, notDone(sessionId, what))
 
 /** What is said of a failure, and the exit code. A line is missing where nobody is left to read it. */
 export interface Explained {

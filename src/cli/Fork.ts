@@ -44,10 +44,12 @@ const description = HelpDoc.blocks([
 
 /** `daybook fork`: prints the id of the child, once it is stored. */
 export const command = Command.make("fork", config, (own) =>
-  Effect.flatMap(root, (given) => writing(own, fork({ ...own, place: Place.again(own, given) })))
+  Effect.flatMap(root, (given) => writing(own, fork({ ...own, place: Place.again(own, given) }), notMade))
 ).pipe(Command.withDescription(description))
 
 // internal
+
+const notMade = "no child was made"
 
 const fork = Effect.fnUntraced(function* (wanted: {
   readonly id: SessionId
@@ -63,7 +65,7 @@ const fork = Effect.fnUntraced(function* (wanted: {
     child,
     ...Option.match(wanted.at, { onNone: () => ({}), onSome: (at) => ({ at }) })
   }).pipe(
-    untouched(wanted.id, "no child was made"),
+    untouched(wanted.id, notMade),
     Effect.catchTag("NoBoundary", (error) => Effect.flatMap(refused(error, wanted.place), Effect.fail))
   )
   yield* stdio.out(`${child}\n`)

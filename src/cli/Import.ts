@@ -9,13 +9,15 @@ import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { SessionExists } from "../domain/Errors.ts"
 import { reasonOf } from "../internal/Refusal.ts"
 import { Journal } from "../journal/Journal.ts"
 import { Composition } from "./Composition.ts"
-import { UsageError, untouched } from "./Failure.ts"
+import { notDone, UsageError, untouched } from "./Failure.ts"
+import { count } from "./Line.ts"
 import * as Place from "./Place.ts"
 import { root } from "./Root.ts"
 import * as SessionFile from "./SessionFile.ts"
@@ -42,18 +44,21 @@ const description = HelpDoc.blocks([
 /** `daybook import`: prints the id of the session, once it is stored. */
 export const command = Command.make("import", config, (own) =>
   Effect.gen(function* () {
-    const place = yield* Place.resolve(own, yield* root)
+    const given = yield* root
+    const place = yield* Place.resolve(own, given)
     yield* Place.check(place, "write")
     const read = yield* readFile(own.file)
     yield* Place.prepare(place)
     const composition = yield* Composition
-    yield* Effect.provide(store(read), composition.sessions(place))
+    const unstored = notDone(read.header.id, notStored)
+    const opened = Layer.mapError(composition.sessions(place), unstored)
+    yield* Effect.provide(store(read, Place.again(own, given)), opened)
   })
 ).pipe(Command.withDescription(description))
 
 // internal
 
-type Read = Effect.Effect.Success<ReturnType<typeof readFile>>
+const notStored = "it was not stored"
 
 const readFile = Effect.fnUntraced(function* (name: string) {
   const { input } = yield* Stdio
@@ -76,15 +81,19 @@ const readFile = Effect.fnUntraced(function* (name: string) {
   return yield* SessionFile.end(reading)
 })
 
-const store = Effect.fnUntraced(function* ({ header, log }: Read) {
+const store = Effect.fnUntraced(function* ({ header, log, wakes }: SessionFile.Held, place: string) {
   const { id } = header
   const journal = yield* Journal
   const stdio = yield* Stdio
-  if (!(yield* untouched(id, "it was not stored")(journal.create(header, log))))
+  if (!(yield* untouched(id, notStored)(journal.create(header, log))))
     return yield* new SessionExists({ sessionId: id })
   yield* stdio.out(`${id}\n`)
-  if (log.summary.open)
-    yield* say(
-      `session ${id}: its turn ${log.summary.turns} was interrupted. To go on: daybook run --session ${id} --continue`
-    )
+  const { open, turns, waiting = 0 } = log.summary
+  const told = [
+    ...(open ? [`its turn ${turns} was interrupted`] : []),
+    ...(waiting > 0 ? [`${count(waiting, "message")} ${waiting === 1 ? "waits" : "wait"}`] : [])
+  ]
+  if (told.length === 0) return
+  const next = open || wakes ? `. To go on: daybook run --session ${id} --continue${place}` : ""
+  yield* say(`session ${id}: ${told.join(", ")}${next}`)
 })

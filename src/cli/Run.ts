@@ -20,12 +20,13 @@ import * as Stream from "effect/Stream"
 import type { Agent } from "../agent/Agent.ts"
 import { Agents } from "../agent/Agents.ts"
 import type { SendError } from "../agent/Machine.ts"
-import { makeSessionId, type SessionId } from "../domain/Ids.ts"
-import { Journal } from "../journal/Journal.ts"
+import { type MessageId, makeMessageId, makeSessionId, type SessionId } from "../domain/Ids.ts"
+import { Journal, type SessionRecord } from "../journal/Journal.ts"
 import * as OfflineGrammar from "../model/OfflineGrammar.ts"
 import * as Asking from "./Asking.ts"
+import { closedLine } from "./ClosedLine.ts"
 import { Composition } from "./Composition.ts"
-import { supervised, UsageError, untouched } from "./Failure.ts"
+import { notDone, supervised, UsageError, untouched } from "./Failure.ts"
 import { count } from "./Line.ts"
 import * as Models from "./Models.ts"
 import * as Pages from "./Pages.ts"
@@ -121,7 +122,8 @@ const description = HelpDoc.blocks([
 /** `daybook run`: ends with the exit code that tells how the prompt went. */
 export const command = Command.make("run", config, (own) =>
   Effect.gen(function* () {
-    const place = yield* Place.resolve(own, yield* root)
+    const given = yield* root
+    const place = yield* Place.resolve(own, given)
     yield* Place.check(place, "write")
     const models = yield* Models.resolve({ ...own, isNew: Option.isNone(own.session) })
     const prompt = yield* promptOf(own)
@@ -130,6 +132,7 @@ export const command = Command.make("run", config, (own) =>
     const composition = yield* Composition
     const errand: Errand = {
       place,
+      again: Place.again(own, given),
       route: models.route,
       session: own.session,
       prompt,
@@ -138,7 +141,12 @@ export const command = Command.make("run", config, (own) =>
     const screen = yield* Screen.make(errand.output)
     const context = yield* Effect.context<Stdio | Shutdown | Terminal>()
     const asked = own.yes ? "nobody" : Layer.provide(Asking.layer(screen), Layer.succeedContext(context))
-    yield* Effect.provide(run(errand, screen), composition.agents(place, models, asked))
+    const id = Option.getOrUndefined(own.session)
+    const unsent = notDone(
+      id,
+      `${id === undefined ? "no session was begun" : "it was not opened"}, and nothing was sent`
+    )
+    yield* Effect.provide(run(errand, screen), Layer.mapError(composition.agents(place, models, asked), unsent))
   })
 ).pipe(Command.withDescription(description))
 
@@ -165,6 +173,8 @@ const promptOf = Effect.fnUntraced(function* (own: {
 /** What is to be done, and everything about it that the command line says. */
 interface Errand {
   readonly place: Place.Place
+  /** The options that name it to another command. */
+  readonly again: string
   /** Who is to be asked, if the command line says so. */
   readonly route: Option.Option<Models.Route>
   readonly session: Option.Option<SessionId>
@@ -183,17 +193,25 @@ const run = (errand: Errand, screen: Screen.Screen) =>
       const watcher = makeWatcher(screen)
       const conversation = Effect.scoped(converse({ errand, id, screen, watcher, restore }))
       const verdict = yield* supervised(Effect.ensuring(conversation, watcher.end))
-      if (Option.isSome(verdict)) yield* conclude(id, verdict.value, watcher.isRead())
+      if (Option.isSome(verdict))
+        yield* conclude(id, { verdict: verdict.value, isRead: watcher.isRead(), place: errand.again })
       // however it went: an output that lacks something is an error
       yield* supervised(screen.written)
     })
   )
 
-const conclude = Effect.fnUntraced(function* (id: SessionId, verdict: Verdict.Verdict, isRead: boolean) {
+interface Conclusion {
+  readonly verdict: Verdict.Verdict
+  readonly isRead: boolean
+  /** The options that name its place to another command. */
+  readonly place: string
+}
+
+const conclude = Effect.fnUntraced(function* (id: SessionId, { isRead, place, verdict }: Conclusion) {
   const shutdown = yield* Shutdown
-  const advice = Verdict.advice(id, verdict)
+  const advice = Verdict.advice(id, verdict, place)
   if (advice !== undefined) yield* untilOverdue(say(advice))
-  if (!isRead) yield* untilOverdue(say(`standard output was not read; \`daybook show ${id}\` has it all`))
+  if (!isRead) yield* untilOverdue(say(`standard output was not read; \`daybook show ${id}${place}\` has it all`))
   yield* shutdown.endWith(Verdict.exitCode(verdict, { signal: yield* shutdown.signal, isRead }))
 })
 
@@ -210,7 +228,8 @@ interface Conversation {
 const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, watcher }: Conversation) {
   const agents = yield* Agents
   const journal = yield* Journal
-  const moved = yield* movedFrom(id, errand.place)
+  const stored = yield* Effect.catchTag(Effect.asSome(journal.find(id)), "SessionNotFound", () => Effect.succeedNone)
+  const moved = yield* movedFrom(stored, errand.place)
   // fails where there is none to go on with
   if (Option.isNone(errand.prompt)) yield* journal.find(id)
   const agent = yield* restore(
@@ -233,6 +252,9 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, wat
   if (Option.isNone(errand.session)) yield* tell(`session ${id}`)
   yield* watcher.begin(agent)
   const { head } = yield* journal.find(id)
+  const found = Option.match(stored, { onNone: () => head, onSome: (record) => record.head })
+  const closed = yield* closedLine(id, { from: found, head })
+  if (closed !== undefined) yield* tell(closed)
   if (Option.isSome(moved))
     yield* tell(
       `session ${id} was begun in ${moved.value}, and that folder is gone; its tools work in ${errand.place.workspace} now`
@@ -246,26 +268,47 @@ const converse = Effect.fnUntraced(function* ({ errand, id, restore, screen, wat
 
   // the last moment for a signal that is to send nothing
   yield* restore(Effect.yieldNow())
-  const sought = yield* begin(agent, errand.prompt)
-  if (Option.isNone(sought)) return { _tag: "Nothing" } satisfies Verdict.Verdict
+  const sent = yield* makeMessageId
+  const worked = yield* Effect.catchTag(
+    work(agent, { prompt: errand.prompt, id: sent, restore }),
+    "SessionBroken",
+    (error) => Effect.succeed(error)
+  )
+  if (worked === false) return { _tag: "Nothing" } satisfies Verdict.Verdict
+  const sought = Verdict.search(Option.isSome(errand.prompt) ? sent : undefined)
+  const read = Stream.runFold(Pages.events(journal, id, { from: head }), sought, Verdict.advance)
+  if (worked === true) return (yield* read).verdict
+  // where the log cannot be read either, that is the same trouble
+  return Verdict.stopped(yield* Effect.mapError(read, () => worked), worked)
+})
+
+interface Work {
+  readonly prompt: Option.Option<string>
+  /** What the prompt is to be known by. */
+  readonly id: MessageId
+  readonly restore: Restore
+}
+
+/** Sends the prompt, or has the session go on, and waits until nothing runs. False where there is nothing to go on with. */
+const work = Effect.fnUntraced(function* (
+  agent: Agent,
+  { id, prompt, restore }: Work
+): Effect.fn.Return<boolean, SendError> {
+  const goesOn = yield* Option.match(prompt, {
+    onSome: (text) => Effect.as(agent.followup({ id, text }), true),
+    onNone: () => agent.resume
+  })
+  if (!goesOn) return false
   // `idle` fails on the fibers of a turn alone: here, only a signal ends it early
   const idle = yield* Effect.exit(restore(agent.idle))
   if (Exit.isFailure(idle)) yield* agent.cancel("user", { keepInbox: true })
-  const events = Pages.events(journal, id, { from: head })
-  return (yield* Stream.runFold(events, sought.value, Verdict.advance)).verdict
+  // what is broken does not go on, and says why
+  if ((yield* agent.status)._tag === "Broken") yield* agent.resume
+  return true
 })
 
-/** Sends the prompt, or has the session go on: how it goes is to be sought so; none where there is nothing to go on with. */
-const begin = (agent: Agent, prompt: Option.Option<string>): Effect.Effect<Option.Option<Verdict.Search>, SendError> =>
-  Option.match(prompt, {
-    onSome: (text) => Effect.map(agent.followup(text), (id) => Option.some(Verdict.search(id))),
-    onNone: () => Effect.map(agent.resume, (goesOn) => (goesOn ? Option.some(Verdict.search()) : Option.none()))
-  })
-
 /** The folder of a stored session, where there is none any more and another one takes its place. */
-const movedFrom = Effect.fnUntraced(function* (id: SessionId, { workspace }: Place.Place) {
-  const journal = yield* Journal
-  const stored = yield* Effect.catchTag(Effect.asSome(journal.find(id)), "SessionNotFound", () => Effect.succeedNone)
+const movedFrom = Effect.fnUntraced(function* (stored: Option.Option<SessionRecord>, { workspace }: Place.Place) {
   const folder = Option.map(stored, ({ header }) => header.cwd).pipe(Option.filter((cwd) => cwd !== workspace))
   return Option.isSome(folder) && (yield* Place.isGone(folder.value)) ? folder : Option.none<string>()
 })

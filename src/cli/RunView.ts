@@ -67,14 +67,15 @@ export const show = (view: View, item: FeedItem): Shown => {
     case "lagged":
       return [{ ...view, complete: false }, []]
     case "cancel":
+      // nobody asked for it: the agent is left, and whoever leaves it says why
+      if (item.cause === "disposed") return [view, []]
       return [view, [line(`turn ${item.turn} is being cancelled; waiting until it has settled`)]]
     case "parked":
       return [view, [line(`${count(item.count, "prompt")} ${item.count === 1 ? "waits" : "wait"} for the next one`)]]
-    case "broken":
-      return [view, [line(item.message)]]
     case "tool-progress":
       return [withProgress(view, item.callId, brief(item.text, 200)), []]
-    // the log tells the same, or there is nothing to tell
+    // the log or the end of the run tells the same, or there is nothing to tell
+    case "broken":
     case "error":
     case "ended":
     case "status":

@@ -8,6 +8,7 @@
  * - A reading is filled in place by `take`, and by nothing else.
  */
 import { createHash, type Hash } from "node:crypto"
+import { posix, win32 } from "node:path"
 import * as Data from "effect/Data"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -15,6 +16,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { StoredEvent } from "../domain/Event.ts"
 import { Seq, SessionId } from "../domain/Ids.ts"
+import * as Inbox from "../domain/Inbox.ts"
 import * as SessionState from "../domain/SessionState.ts"
 import * as Codec from "../journal/Codec.ts"
 import { formatVersion, type Log, type SessionHeader } from "../journal/Journal.ts"
@@ -95,14 +97,20 @@ export const take = (reading: Reading, bytes: Uint8Array): Either.Either<void, I
   return done
 }
 
+/** What a file holds. */
+export interface Held {
+  readonly header: SessionHeader
+  readonly log: Log
+  /** Whether something waits that an agent goes on with. */
+  readonly wakes: boolean
+}
+
 /** What the file holds, once all of it was taken in. */
-export const end = (
-  reading: Reading
-): Either.Either<{ readonly header: SessionHeader; readonly log: Log }, ImportRefused> => {
+export const end = (reading: Reading): Either.Either<Held, ImportRefused> => {
   const { events, header, isOver, size, state } = reading
   if (header === undefined && size === 0) return refuse(reading, "foreign", "it is empty", 1)
   if (header === undefined || !isOver || size > 0) return refuse(reading, "damaged", "the file is cut off here", 1)
-  return Either.right({ header, log: { events, summary: state.summary } })
+  return Either.right({ header, log: { events, summary: state.summary }, wakes: Inbox.wakes(state.inbox) })
 }
 
 // internal
@@ -170,9 +178,19 @@ const takeHeader = (reading: Reading, { text, value }: Line): Either.Either<void
   if (Either.isLeft(decoded)) return refuse(reading, "damaged", "its header is malformed")
   const header = { ...decoded.right, parent: Option.fromNullable(decoded.right.parent) }
   if (headerLine(header) !== text) return refuse(reading, "damaged", unlike)
+  const senseless = senselessIn(header)
+  if (senseless !== undefined) return refuse(reading, "damaged", senseless)
   reading.header = header
   reading.state = SessionState.initial(header.seedLength)
   return done
+}
+
+/** What no session can have begun with. */
+const senselessIn = ({ cwd, id, parent, seedLength }: SessionHeader): string | undefined => {
+  if (!posix.isAbsolute(cwd) && !win32.isAbsolute(cwd)) return "its folder is no whole path"
+  if (Option.contains(parent, id)) return "its session is its own parent"
+  if (Option.isNone(parent) && seedLength > 0) return "its session inherited events, and has no parent"
+  return undefined
 }
 
 const takeEvent = (

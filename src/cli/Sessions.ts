@@ -29,7 +29,8 @@ const description = HelpDoc.blocks([
       "Lists the sessions, the last created first: how many turns, how the last one ended, who owns the",
       'session, and what it is about. A last turn that is "running" has a live owner; one that is "interrupted"',
       "has none any more: `daybook run --session ID --continue` goes on. (2 wait) is what was sent and waits,",
-      "(dropped) says that something sent was dropped unrun since the last turn."
+      "(dropped) says that something sent was dropped unrun since the last turn, (fork of ID) where a session",
+      "was forked from."
     ].join("\n")
   ),
   HelpDoc.p(["Examples:", "", "  daybook sessions", "  daybook sessions --json --workspace ~/project"].join("\n"))
@@ -53,6 +54,8 @@ export const json = ({ header, head, owner, summary }: SessionRecord): string =>
     dropped: summary.dropped ?? null,
     owner: Option.getOrNull(Option.map(owner, ({ host, pid }) => ({ host, pid }))),
     events: head,
+    parent: Option.getOrNull(header.parent),
+    seedLength: header.seedLength,
     created: header.created,
     cwd: header.cwd
   })
@@ -89,7 +92,10 @@ const lastOf = ({ owner, summary }: SessionRecord): string => {
   return Option.isSome(owner) ? "running" : "interrupted"
 }
 
-const marksOf = ({ summary: { dropped, waiting } }: SessionRecord): ReadonlyArray<string> => [
+const marksOf = ({ header, summary: { dropped, waiting } }: SessionRecord): ReadonlyArray<string> => [
+  ...Option.toArray(
+    Option.map(header.parent, (parent) => `(${header.seedLength > 0 ? "fork" : "child"} of ${parent})`)
+  ),
   ...(waiting === undefined || waiting === 0 ? [] : [`(${waiting} ${waiting === 1 ? "waits" : "wait"})`]),
   ...(dropped === true ? ["(dropped)"] : [])
 ]

@@ -10,6 +10,7 @@ import { Journal } from "../journal/Journal.ts"
 import * as Pages from "./Pages.ts"
 import * as Place from "./Place.ts"
 import { asItStands, reading } from "./Reading.ts"
+import { root } from "./Root.ts"
 import * as SessionArg from "./SessionArg.ts"
 import { Stdio } from "./Stdio.ts"
 import * as TranscriptView from "./TranscriptView.ts"
@@ -26,12 +27,12 @@ const description = HelpDoc.blocks([
 
 /** `daybook show`: prints all of a session as it is stored now. */
 export const command = Command.make("show", { ...Place.options, id: SessionArg.argument }, (own) =>
-  reading(own, print(own.id))
+  Effect.flatMap(root, (given) => reading(own, print(own.id, Place.again(own, given))))
 ).pipe(Command.withDescription(description))
 
 // internal
 
-const print = Effect.fnUntraced(function* (id: SessionId) {
+const print = Effect.fnUntraced(function* (id: SessionId, place: string) {
   const journal = yield* Journal
   const stdio = yield* Stdio
   const record = yield* journal.find(id)
@@ -47,5 +48,5 @@ const print = Effect.fnUntraced(function* (id: SessionId) {
     }
     return text === "" ? Effect.void : stdio.out(text)
   }).pipe(Effect.tapError(() => stdio.out(TranscriptView.unanswered(last))))
-  yield* stdio.out(TranscriptView.footing(last, yield* asItStands(record)))
+  yield* stdio.out(TranscriptView.footing(last, yield* asItStands(record), place))
 })

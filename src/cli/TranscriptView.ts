@@ -99,7 +99,14 @@ export const read = (before: Reading, event: StoredEvent): readonly [Reading, st
 export const heading = ({ header, head, summary }: SessionRecord): string => {
   const title = summary.title === "" ? "" : `  ${flattened(summary.title)}`
   const about = `${count(summary.turns, "turn")}, ${count(head, "event")}, begun ${isoTime(header.created)}`
-  return `session ${header.id}${title}\n${about} in ${flattened(header.cwd)}\n`
+  const origin = Option.match(header.parent, {
+    onNone: () => "",
+    onSome: (parent) =>
+      header.seedLength > 0
+        ? `forked from session ${parent} at seq ${header.seedLength}\n`
+        : `child of session ${parent}\n`
+  })
+  return `session ${header.id}${title}\n${about} in ${flattened(header.cwd)}\n${origin}`
 }
 
 /** The calls that were read and whose results were not: all that is left to show where the log can be read no further. */
@@ -108,9 +115,9 @@ export const unanswered = (last: Reading): string =>
 
 /**
  * What stands below the transcript: a turn that is open, what waits, what was dropped unrun, and how to go on. The record's
- * owner is the live one.
+ * owner is the live one; `place` are the options that name its place to another command.
  */
-export const footing = (last: Reading, { header, owner, summary }: SessionRecord): string => {
+export const footing = (last: Reading, { header, owner, summary }: SessionRecord, place = ""): string => {
   const waiting = Inbox.pending(last.inbox)
   const who = Option.match(owner, {
     onNone: () => "it was interrupted: its owner is gone or silent",
@@ -121,7 +128,7 @@ export const footing = (last: Reading, { header, owner, summary }: SessionRecord
   const waits = lines.length === 0 ? "" : `\n${count(lines.length, "message")} waiting:\n${lines.join("")}`
   const dropped = summary.dropped === true ? "\nsomething that was sent was dropped unrun since the last turn\n" : ""
   const isLeft = Option.isNone(owner) && (last.openTurn !== undefined || Inbox.wakes(last.inbox))
-  const next = isLeft ? `\nto go on: daybook run --session ${header.id} --continue\n` : ""
+  const next = isLeft ? `\nto go on: daybook run --session ${header.id} --continue${place}\n` : ""
   return `${open}${unanswered(last)}${waits}${dropped}${next}`
 }
 

@@ -10,6 +10,7 @@ import * as Either from "effect/Either"
 import * as Answer from "./Answer.ts"
 import * as Brackets from "./Brackets.ts"
 import type { SessionEvent, StoredEvent, StoredOf, ToolOutcome } from "./Event.ts"
+import { textOf } from "./Message.ts"
 import * as Results from "./Results.ts"
 import { fold, type SessionState } from "./SessionState.ts"
 import { neverStarted, recordedAsStarted } from "./Transcript.ts"
@@ -33,6 +34,14 @@ const foundText: Record<Found, (pid: number) => string> = {
   running: (pid) => `Its process ${pid} still runs.`,
   unknown: (pid) => `Nobody could see whether its process ${pid} still runs.`
 }
+
+/** What closing events tell of the processes of their turn, a sentence each. */
+export const fates = (closing: ReadonlyArray<StoredEvent>): ReadonlyArray<string> =>
+  closing.flatMap((event) =>
+    event.type === "tool/result" && event.data.error?.code === "TOOL_OUTCOME_UNKNOWN"
+      ? (textOf(event.data.message).match(/(?:Its|Nobody could see whether its) process \d+ [^.]*\./g) ?? [])
+      : []
+  )
 
 /** Whether this very tool may be retried, as the last header says of it. */
 const retryText = (name: string, { header }: SessionState): string => {

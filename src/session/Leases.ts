@@ -35,8 +35,8 @@ export const renewing = (
       discard: true
     })
   })
-  // what is not renewed now is renewed next time, or by the next append
-  const tried = Effect.catchAll(beat, (error) => Effect.logWarning(`leases were not renewed: ${error.message}`))
+  // what is not renewed now is renewed next time, or by the next append; who loses a session by it is told that
+  const tried = Effect.catchAll(beat, (error) => Effect.logDebug("leases were not renewed", error))
   return Effect.asVoid(
     Effect.forkScoped(Effect.forever(Effect.all([any.await, Effect.sleep(renewMillis), tried], { discard: true })))
   )

@@ -44,7 +44,7 @@ describe("run --continue", () => {
       assert.deepStrictEqual([nothing.code, nothing.stdout, yield* world.log], [0, "", before])
       assert.match(
         nothing.stderr,
-        /daybook: session world: there is nothing to continue: .* To send a prompt: daybook run --session world PROMPT\.?\n$/
+        /daybook: session world: there is nothing to continue: .* To send a prompt: daybook run --session world PROMPT --workspace \S+ --db \S+\n$/
       )
     })
   )
@@ -77,7 +77,7 @@ describe("run --continue", () => {
       assert.strictEqual(failed.code, 1)
       assert.match(
         failed.stderr,
-        /what turn 2 did until then is kept\. To go on: daybook run --session world --continue\.?\n$/
+        /what turn 2 did until then is kept\. To go on: daybook run --session world --continue --workspace \S+ --db \S+\n$/
       )
       const denying = yield* World.make({
         scripts: [[fail("AUTHENTICATION")], call(["look", { id: "a" }]), say("I may not.")],

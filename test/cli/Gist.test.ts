@@ -91,6 +91,8 @@ describe("Sessions", () => {
       dropped: null,
       owner: { host: "box", pid: 7 },
       events: 12,
+      parent: null,
+      seedLength: 0,
       created: 5,
       cwd: "/work"
     })

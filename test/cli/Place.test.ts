@@ -64,6 +64,18 @@ describe("the folder that a session was begun in", () => {
   )
 })
 
+describe("the options that name a place again", () => {
+  it("are those that were given, as a shell takes them", () => {
+    const some = (workspace?: string, db?: string): Place.Given => ({
+      workspace: Option.fromNullable(workspace),
+      db: Option.fromNullable(db)
+    })
+    assert.strictEqual(Place.again(none, none), "")
+    assert.strictEqual(Place.again(some("w"), some("root", "x.db")), " --workspace w --db x.db")
+    assert.strictEqual(Place.again(some(), some(undefined, "it's mine.db")), " --db 'it'\\''s mine.db'")
+  })
+})
+
 describe("the current folder", () => {
   it.scoped("where it is gone, is told of as a slip of the command line, and is not needed for whole paths", () =>
     Effect.gen(function* () {

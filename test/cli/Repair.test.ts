@@ -5,6 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Gist from "../../src/cli/Gist.ts"
+import { JournalFull } from "../../src/domain/Errors.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import * as Repair from "../../src/domain/Repair.ts"
 import { say } from "../../src/model/ScriptedModel.ts"
@@ -28,6 +29,11 @@ const closing = (log: Facts.Log): Facts.Log => {
   return Either.getOrThrow(Repair.closed(state, Repair.salvage(state))).events
 }
 
+/** Sees that everything that was left runs still. */
+const running = (processes: ReadonlyArray<Repair.LeftOver>) =>
+  Effect.succeed(processes.map((process) => ({ process, found: "running" as const })))
+const seeing = { reap: running, look: running }
+
 /** A session that a live agent owns, in the middle of its turn. */
 const live = Effect.gen(function* () {
   const half = yield* door
@@ -49,7 +55,10 @@ describe("daybook repair", () => {
           const { code, stderr, stdout } = yield* Inside.run({ journal }, "repair", "s", "--json")
           assert.strictEqual(code, undefined)
           assert.strictEqual(stdout, closers.map((event) => `${Gist.json(event)}\n`).join(""))
-          assert.match(stderr, closers.length === 0 ? /balances; nothing was written/ : /To go on: .* --continue\n$/)
+          assert.match(
+            stderr,
+            closers.length === 0 ? /balances; nothing was written/ : /To go on: .* --continue --workspace .*\n$/
+          )
           const repaired = yield* logIn(journal)
           assert.deepStrictEqual(repaired, [...left, ...closers])
           const again = yield* Inside.run({ journal }, "repair", "s")
@@ -63,7 +72,8 @@ describe("daybook repair", () => {
     Effect.gen(function* () {
       const left = Facts.followedBy(good.slice(0, 14), Facts.inserted("next-turn", 0, Facts.said("q", "more")))
       const journal = yield* Inside.journalOf({ s: left })
-      const { stderr, stdout } = yield* Inside.run({ journal }, "repair", "s")
+      const workspace = yield* Inside.folder
+      const { stderr, stdout } = yield* Inside.run({ journal, workspace, reaper: seeing }, "repair", "s")
       const types = stdout
         .trimEnd()
         .split("\n")
@@ -71,7 +81,7 @@ describe("daybook repair", () => {
       assert.deepStrictEqual(types, ["tool/result", "tool/result", "step/end", "turn/end"])
       assert.strictEqual(
         stderr,
-        "daybook: session s: its turn was interrupted, and these 4 events close its log. To go on: daybook run --session s --continue\n"
+        `daybook: session s: its turn was interrupted, and these 4 events close its log. Its process 4711 still runs. To go on: daybook run --session s --continue --workspace ${workspace} --db ${workspace}/x.db\n`
       )
       assert.deepInclude((yield* recordIn(journal)).summary, { waiting: 1, open: false, turns: 1 })
     })
@@ -95,6 +105,21 @@ describe("daybook repair", () => {
   )
 })
 
+describe("a journal that cannot be opened", () => {
+  it.scoped("is told of with the session, and what was not done with it", () =>
+    Effect.gen(function* () {
+      const unopened = new JournalFull({ file: "x.db", cause: undefined })
+      for (const [word, what] of [
+        ["repair", "it was not taken, and nothing was changed"],
+        ["fork", "no child was made"]
+      ] as const) {
+        const { code, stderr } = yield* Inside.run({ journal: yield* Inside.journalOf({}), unopened }, word, "s")
+        assert.deepStrictEqual([code, stderr], [1, `daybook: session s: ${what}. ${unopened.message}\n`])
+      }
+    })
+  )
+})
+
 describe("a session whose owner died", () => {
   it.scoped("G09 O-Q3: is shown as interrupted, and how to go on; looking changes nothing, however often", () =>
     Effect.gen(function* () {
@@ -110,7 +135,7 @@ describe("a session whose owner died", () => {
         assert.include(JSON.parse(asJson.stdout), { open: true, interrupted: true, owner: null, waiting: 0 })
         const shown = yield* Inside.run({ journal }, "show", "s")
         assert.match(shown.stdout, /-- turn 1 is open; it was interrupted: its owner is gone or silent\n/)
-        assert.match(shown.stdout, /\nto go on: daybook run --session s --continue\n$/)
+        assert.match(shown.stdout, /\nto go on: daybook run --session s --continue --workspace \S+ --db \S+\n$/)
         const request = yield* Inside.run({ journal }, "request", "s")
         assert.include(request.stderr, "as if the log had been repaired there")
         assert.deepStrictEqual([yield* logIn(journal), yield* recordIn(journal)], [left, before])
@@ -213,6 +238,15 @@ describe("daybook fork", () => {
       assert.deepStrictEqual([two.code, two.stdout, two.stderr], [undefined, "two\n", ""])
       assert.deepStrictEqual(yield* logIn(journal, SessionId.make("two")), good)
       assert.strictEqual((yield* recordIn(journal, SessionId.make("two"))).header.seedLength, 21)
+      // whoever looks sees whose child it is
+      assert.match((yield* Inside.run({ journal }, "sessions")).stdout, /^two .* {2}\(fork of s\) /m)
+      const rows = (yield* Inside.run({ journal }, "sessions", "--json")).stdout.trimEnd().split("\n")
+      const children = rows.map((row) => JSON.parse(row)).filter(({ parent }) => parent === "s")
+      assert.sameMembers(
+        children.map(({ seedLength }) => seedLength),
+        [21, 22]
+      )
+      assert.match((yield* Inside.run({ journal }, "show", "two")).stdout, /\nforked from session s at seq 21\n/)
       for (const [words, code, says] of [
         [["--at", "9", "--as", "two"], 1, /^daybook: session two is there already; nothing was changed\./],
         [

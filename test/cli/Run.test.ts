@@ -9,9 +9,11 @@ import * as TestClock from "effect/TestClock"
 import type { Agents } from "../../src/agent/Agents.ts"
 import type * as Hooks from "../../src/agent/Hooks.ts"
 import { OutputClosed } from "../../src/cli/Stdio.ts"
-import { SessionOwned } from "../../src/domain/Errors.ts"
+import { JournalFull, SessionOwned } from "../../src/domain/Errors.ts"
 import { call, fail, say, send } from "../../src/model/ScriptedModel.ts"
 import * as Approvals from "../../src/tool/Approvals.ts"
+import { good } from "../support/BrokenLogs.ts"
+import * as HeldJournal from "../support/HeldJournal.ts"
 import * as Inside from "../support/Inside.ts"
 import * as World from "../support/World.ts"
 
@@ -20,8 +22,12 @@ const daybook = (world: World.World, agents: Partial<Context.Tag.Service<Agents>
   Effect.gen(function* () {
     const workspace = yield* Inside.folder
     const open: Context.Tag.Service<Agents>["open"] = (_id, { create }) => world.open({ create })
-    return yield* Inside.run({ journal: world.journal, agents: { open, ...agents }, workspace }, ...words)
+    const said = yield* Inside.run({ journal: world.journal, agents: { open, ...agents }, workspace }, ...words)
+    // what names the place to another command
+    return { ...said, again: ` --workspace ${workspace} --db ${workspace}/x.db` }
   })
+
+const full = new JournalFull({ file: "x.db", cause: new Error("no space") })
 
 const run = (world: World.World, prompt: string) => daybook(world, {}, "run", "--session", "world", prompt)
 
@@ -126,12 +132,73 @@ describe("daybook run", () => {
   it.scoped("exits 1 after an error, says which, and how to go on", () =>
     Effect.gen(function* () {
       const world = yield* World.make({ scripts: [[fail("AUTHENTICATION", "no such key")]] })
-      const { code, stderr } = yield* run(world, "Look")
+      const { code, stderr, again } = yield* run(world, "Look")
       assert.strictEqual(code, 1)
       assert.deepStrictEqual(stderr.trimEnd().split("\n"), [
         "daybook: turn 1 failed (AUTHENTICATION): no such key",
-        "daybook: session world: what turn 1 did until then is kept. To go on: daybook run --session world --continue"
+        `daybook: session world: what turn 1 did until then is kept. To go on: daybook run --session world --continue${again}`
       ])
+    })
+  )
+
+  it.scoped("where the journal cannot be opened, names the session, and says that nothing was sent", () =>
+    Effect.gen(function* () {
+      const services = { journal: yield* Inside.journalOf({}), unopened: full }
+      for (const [words, what] of [
+        [["--session", "s", "x"], "session s: it was not opened, and nothing was sent"],
+        [["x"], "no session was begun, and nothing was sent"]
+      ] as const) {
+        const { code, stderr } = yield* Inside.run(services, "run", ...words)
+        assert.deepStrictEqual([code, stderr], [1, `daybook: ${what}. ${full.message}\n`])
+      }
+    })
+  )
+
+  it.scoped("law 10: where nothing can be stored, says in one line that the prompt was not accepted", () =>
+    Effect.gen(function* () {
+      const held = yield* HeldJournal.make
+      const world = yield* World.make({ journal: held.layer, scripts: [] })
+      held.failWith(full)
+      const { code, stderr } = yield* run(world, "Look")
+      assert.strictEqual(code, 1)
+      assert.strictEqual(stderr, `daybook: session world: the prompt was not accepted: ${full.message}\n`)
+    })
+  )
+
+  it.scoped("where nothing more can be stored, says so in one line, and how to go on then", () =>
+    Effect.gen(function* () {
+      const held = yield* HeldJournal.make
+      const body = () =>
+        Effect.as(
+          Effect.sync(() => held.failWith(full)),
+          "done"
+        )
+      const world = yield* World.make({
+        journal: held.layer,
+        scripts: [call(["look", { id: "a" }])],
+        body,
+        unchecked: true
+      })
+      const { again, code, stderr } = yield* run(world, "Look")
+      held.recover()
+      assert.strictEqual(code, 1)
+      const next = `To go on: daybook run --session world --continue${again}`
+      const told = stderr.split("\n").filter((line) => line.startsWith("daybook: "))
+      assert.deepStrictEqual(told, [`daybook: session world: turn 1 was cut off: ${full.message} ${next}`])
+    })
+  )
+
+  it.scoped("says that it closed what an owner left open, once", () =>
+    Effect.gen(function* () {
+      const world = yield* World.make({ scripts: [say("All is well."), say("Still.")], unchecked: true })
+      yield* Inside.store(world.journal, "world", good.slice(0, 13))
+      const first = yield* run(world, "Go on")
+      assert.strictEqual(first.code, 0)
+      const closed = "daybook: session world: its turn 1 was interrupted, and is closed as that.\n"
+      assert.isTrue(first.stderr.startsWith(closed), first.stderr)
+      const second = yield* run(world, "And on")
+      assert.strictEqual(second.code, 0)
+      assert.notInclude(second.stderr, "interrupted")
     })
   )
 

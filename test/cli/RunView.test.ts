@@ -63,6 +63,17 @@ const whole = (parts: ReadonlyArray<string>): string => {
 }
 
 describe("RunView", () => {
+  it("says that a turn is being cancelled where somebody cancelled it, and leaves it to the end why nothing is stored", () => {
+    assert.deepStrictEqual(linesOf([{ type: "cancel", turn: 1, cause: "user" }]), [
+      "daybook: turn 1 is being cancelled; waiting until it has settled"
+    ])
+    const left: ReadonlyArray<FeedItem> = [
+      { type: "cancel", turn: 1, cause: "disposed" },
+      { type: "broken", durableHead: 0, message: "the disk is full" }
+    ]
+    assert.deepStrictEqual(linesOf(left), [])
+  })
+
   it.prop("shows an answer whole and once, however it came", { pieces, cuts }, (given) => {
     assert.strictEqual(outOf(streamed(given.pieces, given.cuts)), whole(given.pieces))
   })

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Gist from "../../src/cli/Gist.ts"
 import * as SessionFile from "../../src/cli/SessionFile.ts"
+import { JournalFull } from "../../src/domain/Errors.ts"
 import type { StoredEvent } from "../../src/domain/Event.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import * as Journal from "../../src/journal/Journal.ts"
@@ -155,6 +156,23 @@ describe("export and import", () => {
     })
   )
 
+  it.scoped("says of a session that is imported what waits in it, and how to go on in the same place", () =>
+    Effect.gen(function* () {
+      for (const [kind, says] of [
+        [
+          "prompt",
+          /^daybook: session s: 1 message waits\. To go on: daybook run --session s --continue --workspace \S+ --db \S+\n$/
+        ],
+        ["inject", /^daybook: session s: 1 message waits\n$/]
+      ] as const) {
+        const target = kind === "prompt" ? "next-turn" : "next-step"
+        const left = Facts.followedBy(good, Facts.inserted(target, 0, Facts.said("w", "more", kind)))
+        const text = yield* exported(yield* Inside.journalOf({ s: left }))
+        assert.match((yield* imported(yield* Inside.journalOf({}), text)).stderr, says)
+      }
+    })
+  )
+
   it.scoped("G15: a log that is damaged is exported up to there, says so, and is not taken for a whole file", () =>
     Effect.gen(function* () {
       const journal = yield* Inside.journalOf({ s: good })
@@ -265,9 +283,23 @@ describe("import", () => {
     ["no events", fileOf(headerLine), 2, "it has fewer events than its session began with"],
     [
       "fewer events than were inherited",
-      top((line) => line.replace('"seedLength":0', '"seedLength":99')),
+      top((line) => line.replace('"parent":null,"seedLength":0', '"parent":"p","seedLength":99')),
       good.length + 2,
       "it has fewer events"
+    ],
+    [
+      "a folder that is none",
+      top((line) => line.replace(/"cwd":"[^"]*"/, '"cwd":""')),
+      1,
+      "its folder is no whole path"
+    ],
+    ["a relative folder", top((line) => line.replace('"cwd":"/', '"cwd":"')), 1, "its folder is no whole path"],
+    ["a parent of itself", top((line) => line.replace('"parent":null', '"parent":"s"')), 1, "is its own parent"],
+    [
+      "events inherited from nobody",
+      top((line) => line.replace('"seedLength":0', '"seedLength":9')),
+      1,
+      "its session inherited events, and has no parent"
     ],
     ["a header without an id", top((line) => line.replace('"id":"s",', "")), 1, "its header is malformed"],
     ["a header with a bad id", top((line) => line.replace('"id":"s"', '"id":"../s"')), 1, "its header is malformed"],
@@ -332,6 +364,18 @@ describe("import", () => {
       assert.match(stderr, /^daybook: session s is there already; nothing was changed\./)
       assert.deepStrictEqual([yield* logIn(journal), yield* journal.find(SessionId.make("s"))], [own, before])
     }).pipe(Effect.orDie)
+  )
+
+  it.scoped("says which session was not stored, where the journal cannot be opened", () =>
+    Effect.gen(function* () {
+      const unopened = new JournalFull({ file: "x.db", cause: undefined })
+      const { code, stderr } = yield* Inside.run(
+        { journal: yield* Inside.journalOf({}), input: file, unopened },
+        "import",
+        "-"
+      )
+      assert.deepStrictEqual([code, stderr], [1, `daybook: session s: it was not stored. ${unopened.message}\n`])
+    })
   )
 
   it.scoped("reads no file that is none, and opens no pipe: it may be that nobody writes to that", () =>

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Option from "effect/Option"
 import type { Signal } from "../../src/cli/Shutdown.ts"
-import { advance, advice, type Denied, exitCode, search, type Verdict } from "../../src/cli/Verdict.ts"
+import { advance, advice, type Denied, exitCode, search, stopped, type Verdict } from "../../src/cli/Verdict.ts"
+import { JournalCorrupt, JournalFull, SessionBroken, SessionFenced } from "../../src/domain/Errors.ts"
 import type { SessionEvent } from "../../src/domain/Event.ts"
 import { MessageId, SessionId } from "../../src/domain/Ids.ts"
 import * as Facts from "../support/Facts.ts"
@@ -111,6 +112,51 @@ describe("Verdict", () => {
     assert.strictEqual(exitCode({ _tag: "Unopened" }, none), 1)
     assert.strictEqual(exitCode({ _tag: "Nothing" }, none), 0)
     assert.strictEqual(exitCode({ _tag: "Nothing" }, { signal: Option.some("SIGINT"), isRead: true }), 0)
+  })
+
+  it("tells in one line what became of a prompt where nothing more was stored, and what to do", () => {
+    const told = (cause: unknown, ...events: ReadonlyArray<SessionEvent>) => {
+      const error = new SessionBroken({ sessionId: id, durableHead: 0, cause })
+      const verdict = stopped(Facts.logOf(...events).reduce(advance, search(own)), error)
+      if (verdict._tag === "Stopped")
+        assert.strictEqual(exitCode(verdict, { signal: Option.some("SIGINT"), isRead: true }), 1)
+      return advice(id, verdict, " --db x.db")
+    }
+    const on = "To go on: daybook run --session s --continue --db x.db"
+    const full = new JournalFull({ file: "x.db", cause: undefined })
+    const why =
+      "x.db: the disk is full; this write was not kept, everything before it is. Free some space and try again."
+    assert.strictEqual(told(full), `session s: the prompt was not accepted: ${why}`)
+    assert.strictEqual(told(full, queued("own")), `session s: the prompt was not run, and is kept: ${why} ${on}`)
+    const started = [queued("own"), Facts.turnStart(1), Facts.claimed("next-turn", 0)]
+    assert.strictEqual(told(full, ...started), `session s: turn 1 was cut off: ${why} ${on}`)
+    assert.strictEqual(
+      told(new Error("a bug"), ...started),
+      `session s: turn 1 was cut off: a bug. What was stored before is kept. ${on}`
+    )
+    // also once the next owner has closed the turn
+    for (const events of [started, [...started, Facts.turnEnd(1, "interrupted")]])
+      assert.strictEqual(
+        told(new SessionFenced({ sessionId: id, epoch: 1 }), ...events),
+        "session s: turn 1 was cut off: another process took the session over. What was stored before is kept. To see how it stands: daybook show s --db x.db"
+      )
+    const corrupt = new JournalCorrupt({ file: "x.db", detail: "a page", cause: undefined })
+    assert.strictEqual(told(corrupt, ...started), `session s: turn 1 was cut off: ${corrupt.message}`)
+    // it came too late to change anything
+    assert.isUndefined(told(full, queued("own"), ...turn(1)))
+  })
+
+  it("names the place in every command that it says", () => {
+    const verdicts: ReadonlyArray<Verdict> = [
+      { _tag: "Waiting" },
+      { _tag: "Dropped" },
+      { _tag: "Unended", turn: 1 },
+      { _tag: "Unopened" },
+      { _tag: "Nothing" },
+      { _tag: "Ended", turn: 1, ending: { kind: "aborted" }, denied: false },
+      { _tag: "Ended", turn: 1, ending: { kind: "completed" }, denied: "refused" }
+    ]
+    for (const verdict of verdicts) assert.match(advice(id, verdict, " --db x.db") ?? "", /daybook [^`]* --db x\.db/)
   })
 
   it("says how to go on, and nothing of a turn that simply completed", () => {

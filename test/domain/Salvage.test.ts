@@ -174,12 +174,21 @@ describe("what a reaper found", () => {
       `${recorded} Its process 4711 still ran and was ended. Its process 12 still runs. bash may have changed something: check the outside world first, or ask. Do not retry it blindly.`,
       `${recorded} Its process 11 had ended. look is read-only: retry it if it is still needed.`
     ]
+    const fates = [
+      "Its process 4711 still ran and was ended.",
+      "Its process 12 still runs.",
+      "Its process 11 had ended."
+    ]
     for (const closers of [minimal(log, report), salvage(log, report)]) {
       assert.deepStrictEqual(told(closers), texts)
+      assert.deepStrictEqual(Repair.fates(followedBy(log, ...closers)), fates)
       holds(followedBy(log, ...closers))
     }
-    const unseen = told(minimal(log, [found([1, 1, 0], 4711, "unknown")]))
-    assert.include(unseen[0], "Nobody could see whether its process 4711 still runs.")
+    const closers = minimal(log, [found([1, 1, 0], 4711, "unknown")])
+    const unseen = told(closers)
+    const fate = "Nobody could see whether its process 4711 still runs."
+    assert.include(unseen[0], fate)
+    assert.deepStrictEqual(Repair.fates(followedBy(log, ...closers)), [fate])
     assert.notInclude(unseen[1], "process")
   })
 

@@ -8,6 +8,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
@@ -279,6 +280,33 @@ describe("ownership", () => {
         yield* TestClock.adjust("5 seconds")
         assert.isTrue(Option.isSome((yield* shared.find(id)).owner))
       })
+  )
+
+  it.scoped("a beat that the journal refuses is tried again, and is nothing that anybody is told", () =>
+    Effect.gen(function* () {
+      const shared = yield* journal
+      const full = new JournalFull({ file: "memory", cause: new Error("no space") })
+      let beats = 0
+      const refusing = {
+        ...shared,
+        renew: () =>
+          Effect.suspend(() =>
+            Effect.zipRight(
+              Effect.sync(() => beats++),
+              Effect.fail(full)
+            )
+          )
+      }
+      const logged: Array<string> = []
+      const keeping = Logger.replace(
+        Logger.defaultLogger,
+        Logger.make(({ logLevel }) => logged.push(logLevel.label))
+      )
+      const sessions = yield* Effect.provide(sessionsOf(refusing), keeping)
+      yield* sessions.acquire(id, options)
+      yield* TestClock.adjust("12 seconds")
+      assert.deepStrictEqual([beats, logged], [2, []])
+    })
   )
 
   it.scoped("J11: an id that may be created is not that of a session of another folder", () =>

@@ -16,6 +16,7 @@ import { Composition } from "../../src/cli/Composition.ts"
 import * as Daybook from "../../src/cli/Daybook.ts"
 import { Shutdown } from "../../src/cli/Shutdown.ts"
 import { type OutputClosed, Stdio } from "../../src/cli/Stdio.ts"
+import type { JournalError } from "../../src/domain/Errors.ts"
 import { SessionId } from "../../src/domain/Ids.ts"
 import type { Summary } from "../../src/domain/SessionState.ts"
 import * as Journal from "../../src/journal/Journal.ts"
@@ -38,6 +39,10 @@ export interface Services {
   readonly workspace?: string
   /** What stands on standard input; without it, nothing. */
   readonly input?: string
+  /** Why the journal cannot be opened. */
+  readonly unopened?: JournalError
+  /** Who looks for processes that were left running; without one, nobody. */
+  readonly reaper?: Context.Tag.Service<Reaper.Reaper>
   /** What writing to standard output does, after the text was noted. */
   readonly onOut?: Effect.Effect<void, OutputClosed>
 }
@@ -60,15 +65,19 @@ export const make = (
     // a file is looked for where a journal must be, and it is not opened here
     yield* Effect.sync(() => writeFileSync(join(workspace, "x.db"), "x"))
     const journal = Context.make(Journal.Journal, services.journal)
+    const { reaper } = services
+    const looking = reaper === undefined ? Reaper.layerNone : Layer.succeed(Reaper.Reaper, reaper)
     const sessions = Sessions.layer.pipe(
-      Layer.provide([Repair.layerSalvage, Reaper.layerNone, NodeContext.layer]),
+      Layer.provide([Repair.layerSalvage, looking, NodeContext.layer]),
       Layer.provideMerge(Layer.succeedContext(journal))
     )
     const nobody = { open: () => Effect.dieMessage("no agent is meant to be opened") }
+    const { unopened } = services
+    const opened = <A>(layer: Layer.Layer<A>) => (unopened === undefined ? layer : Layer.fail(unopened))
     const composition = Layer.succeed(Composition, {
-      reading: () => Layer.succeedContext(journal),
-      sessions: () => sessions,
-      agents: () => Layer.succeedContext(Context.add(journal, Agents, services.agents ?? nobody))
+      reading: () => opened(Layer.succeedContext(journal)),
+      sessions: () => opened(sessions),
+      agents: () => opened(Layer.succeedContext(Context.add(journal, Agents, services.agents ?? nobody)))
     })
     const stdio = Layer.succeed(Stdio, {
       input: services.input === undefined ? Stream.empty : Stream.make(Buffer.from(services.input)),
