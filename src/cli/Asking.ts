@@ -3,7 +3,8 @@
  *
  * - Asked is where both ends are the terminal: standard input gives the keys, standard error shows the question. Anywhere
  *   else nobody is there, and that is said at once.
- * - One question at a time. What was typed before it stood there answers nothing.
+ * - One question at a time. What was typed before it stood there answers nothing, nor what is pasted.
+ * - A question shows what will run: every character that would move the cursor, or hide or reorder others, is spelled out.
  * - Keys that cancel do what the signal does that they send elsewhere.
  */
 import * as Terminal from "@effect/platform/Terminal"
@@ -27,11 +28,20 @@ export const layer = (screen: Screen): Layer.Layer<Approver, never, Stdio | Shut
       const terminal = yield* Terminal.Terminal
       const shutdown = yield* Shutdown
       const alone = Turnstile.make()
+      /** What was allowed for a session while other questions about it waited here. */
+      const allowed = new Set<string>()
       const isThere = stdio.inIsTerminal && stdio.errIsTerminal
       return {
         ask: (question) =>
           isThere
-            ? alone((restore) => restore(askOn(screen, terminal, shutdown.interrupt, question)))
+            ? alone((restore) => {
+                const tool = `${question.call.sessionId} ${question.call.name}`
+                if (allowed.has(tool)) return Effect.succeed(answers.AllowAlways())
+                const answer = askOn(screen, terminal, shutdown.interrupt, question)
+                return Effect.tap(restore(answer), ({ _tag }) => {
+                  if (_tag === "AllowAlways") allowed.add(tool)
+                })
+              })
             : Effect.fail(new ApproverUnavailable({ message: "no terminal is there to ask on" }))
       }
     })
@@ -40,11 +50,18 @@ export const layer = (screen: Screen): Layer.Layer<Approver, never, Stdio | Shut
 /** What is shown of a call that is asked about: all of it that a person can be expected to read, a line each. */
 export const questionLines = ({ call, reason }: Question): ReadonlyArray<string> => {
   const shown = argumentLines(call.arguments)
-  const left = shown.slice(maxLines)
+  const left = shown.length - headLines - tailLines
+  const fitting =
+    left <= 0
+      ? shown
+      : [
+          ...shown.slice(0, headLines),
+          `[${count(left, "line")} left out here: \`n\` denies the call]`,
+          ...shown.slice(-tailLines)
+        ]
   return [
     `ask     ${call.name}${reason === undefined ? "" : `: ${flattened(reason)}`}`,
-    ...shown.slice(0, maxLines).map((line) => `        ${line}`),
-    ...(left.length === 0 ? [] : [`        and ${count(left.length, "line")} more, not shown`])
+    ...fitting.map((line) => `        ${line}`)
   ]
 }
 
@@ -53,8 +70,11 @@ export const questionLines = ({ call, reason }: Question): ReadonlyArray<string>
 /** For how long what was typed before is let pass. Nobody has read a question in that time. */
 const settling = Duration.millis(20)
 
-const maxLines = 60
-const maxLineLength = 2000
+/** How much is shown of a call that is too long: its head and its tail, in lines, and of a line, in characters. */
+const headLines = 40
+const tailLines = 20
+const headLength = 1500
+const tailLength = 500
 
 const askOn = (
   screen: Screen,
@@ -70,8 +90,8 @@ const askOn = (
       for (const line of questionLines(question)) yield* screen.note(line)
       const { name } = question.call
       const choice = `allow?  y this once  a ${flattened(name)} in all of this session  n no  Esc cancels the turn`
-      const next = Effect.orElseSucceed(keys.take, () => quit)
-      const answer = Effect.repeat(Effect.map(next, answerOf), { until: Option.isSome })
+      const next = Effect.map(keys.takeAll, ([pressed, isOver]) => answerTo([...pressed], isOver))
+      const answer = Effect.repeat(next, { until: Option.isSome })
       const pressed = yield* screen.asking(choice, Effect.flatten(answer).pipe(Effect.orDie))
       if (pressed !== "cancel") return pressed
       yield* interrupt
@@ -79,15 +99,17 @@ const askOn = (
     })
   )
 
-/** What the library gives in place of Ctrl-C once it has told of it: the mailbox has ended. */
-const quit: Terminal.UserInput = {
-  input: Option.none(),
-  key: { name: "escape", ctrl: false, meta: false, shift: false }
+/** What the keys mean that came at once; none where they mean nothing. Several are pasted, and no answer. */
+const answerTo = (pressed: ReadonlyArray<Terminal.UserInput>, isOver: boolean): Option.Option<Answer | "cancel"> => {
+  // the library ends the keys with Ctrl-C
+  if (isOver || pressed.some(({ key }) => key.name === "escape" || (key.ctrl && key.name === "c")))
+    return Option.some("cancel")
+  const [only, ...more] = pressed
+  return only === undefined || more.length > 0 ? Option.none() : answerOf(only)
 }
 
 /** What a key means; none for any that means nothing here. */
-const answerOf = ({ key }: Terminal.UserInput): Option.Option<Answer | "cancel"> => {
-  if (key.name === "escape" || (key.ctrl && key.name === "c")) return Option.some("cancel")
+const answerOf = ({ key }: Terminal.UserInput): Option.Option<Answer> => {
   if (key.ctrl || key.meta) return Option.none()
   switch (key.name) {
     case "y":
@@ -101,16 +123,29 @@ const answerOf = ({ key }: Terminal.UserInput): Option.Option<Answer | "cancel">
   }
 }
 
-/** The arguments by name, each text as it reads, broken only where it breaks. */
+/** The arguments by name, the shortest first, each text as it reads, broken only where it breaks. */
 const argumentLines = (args: unknown): ReadonlyArray<string> => {
   if (typeof args !== "object" || args === null) return [JSON.stringify(args)]
-  return Object.entries(args).flatMap(([key, value]: readonly [string, unknown]) => {
-    const [first = "", ...rest] = (typeof value === "string" ? value : JSON.stringify(value)).split("\n")
-    return [`${key}: ${first}`, ...rest.map((line) => `  ${line}`)].map(cut)
-  })
+  return Object.entries(args)
+    .map(([key, value]: readonly [string, unknown]) => {
+      const [first = "", ...rest] = (typeof value === "string" ? value : JSON.stringify(value)).split("\n")
+      return [`${key}: ${first}`, ...rest.map((line) => `  ${line}`)]
+    })
+    .toSorted((a, b) => a.join().length - b.join().length)
+    .flat()
+    .map((line) => cut(spelledOut(line)))
 }
 
-const cut = (line: string): string =>
-  line.length > maxLineLength
-    ? `${line.slice(0, maxLineLength)} … and ${line.length - maxLineLength} characters more, not shown`
-    : line
+/** Control and format characters, odd blanks, and what has no picture, as the escapes that they would be written as. */
+const spelledOut = (line: string): string =>
+  line.replaceAll(
+    /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]/gu,
+    (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`
+  )
+
+const cut = (line: string): string => {
+  const left = line.length - headLength - tailLength
+  return left <= 0
+    ? line
+    : `${line.slice(0, headLength)} [${count(left, "character")} left out here] ${line.slice(-tailLength)}`
+}

@@ -48,14 +48,15 @@ interface Parts {
 const commandOf = (args: unknown): string =>
   typeof args === "object" && args !== null && "command" in args && typeof args.command === "string" ? args.command : ""
 
-/** Goes nowhere: to another stream of the same command, or away. */
-const harmless = /\d?>&\d|&?\d?>\s*\/dev\/null\b/g
+/** Goes nowhere: to another stream of the same command, or away. Only where it stands as words of its own. */
+const harmless = /(?<=[ \t])[12]?>(?:&[12]|[ \t]*\/dev\/null)(?=[ \t\n;&|]|$)/g
 
 const partsOf = (command: string): Parts => {
   const bare = command.replaceAll(harmless, " ")
   const [first = [], ...rest] = bare
     .split(/[;&|\n(){}`<>]/)
-    .map((part) => part.split(/\s+/).filter((word) => word !== ""))
+    // what else looks blank is part of a word to a shell
+    .map((part) => part.split(/[ \t]+/).filter((word) => word !== ""))
     .filter((words) => words.length > 0)
   return { isPlain: !/[(){}`<>]/.test(bare), parts: [first, ...rest] }
 }

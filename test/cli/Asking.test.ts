@@ -5,6 +5,8 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 import { questionLines } from "../../src/cli/Asking.ts"
 import { callId, SessionId } from "../../src/domain/Ids.ts"
 import type { Json } from "../../src/internal/Json.ts"
@@ -21,6 +23,16 @@ const esc = "\u001b"
 const asks = (program: Running, count: number) =>
   eventually(`${count} questions`, () => program.stdout().split("ask     bash").length > count)
 
+/** Denies everything to the end: a key counts once it came alone, as what comes together with others is pasted. */
+const refused = (program: Running) =>
+  Effect.gen(function* () {
+    const ended = yield* Effect.fork(program.ended)
+    yield* eventually("its end", () =>
+      Effect.flatMap(program.type("n"), () => Effect.map(Fiber.poll(ended), Option.isSome))
+    )
+    return yield* Fiber.join(ended)
+  })
+
 const decisions = (cwd: string) =>
   Effect.map(log("s", { cwd }), (events) => of(events, "approval/decided").map(({ data }) => data.decision))
 
@@ -30,9 +42,7 @@ describe.skipIf(!hasScript())("a question on a terminal (of `script`, where util
   it.scopedLive.each([
     { keys: ["y", "y"], decided: ["allowed-once", "allowed-once"], files: ["one", "two"], code: 0 },
     { keys: ["n", "y"], decided: ["rejected", "allowed-once"], files: ["two"], code: 3 },
-    { keys: ["a"], decided: ["allowed-always"], files: ["one", "two"], code: 0 },
-    // what means nothing answers nothing
-    { keys: ["x\r 1Y", `${esc}[Ay`], decided: ["allowed-once", "allowed-once"], files: ["one", "two"], code: 0 }
+    { keys: ["a"], decided: ["allowed-always"], files: ["one", "two"], code: 0 }
   ])("F04 F05: the keys $keys", ({ code, decided, files, keys }) =>
     Effect.gen(function* () {
       const cwd = yield* folder
@@ -73,16 +83,39 @@ describe.skipIf(!hasScript())("a question on a terminal (of `script`, where util
     })
   )
 
+  it.scopedLive("F04: what is allowed for the session answers the questions that wait as well", () =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      const both = "'Run in parallel \\`echo 1 > one\\` and \\`echo 2 > two\\`'"
+      const program = yield* startOnTerminal(`run --session s ${both}`, { cwd })
+      yield* asks(program, 1)
+      yield* program.type("a")
+      const ended = yield* program.ended
+      assert.strictEqual(ended.code, 0, ended.stdout)
+      assert.deepStrictEqual(yield* decisions(cwd), ["allowed-always", "allowed-always"])
+      assert.deepStrictEqual(made(cwd), ["one", "two"])
+    })
+  )
+
+  it.scopedLive("F05: what means nothing answers nothing, nor what is pasted, whatever letters it has", () =>
+    Effect.gen(function* () {
+      const cwd = yield* folder
+      const program = yield* startOnTerminal(`run --session s ${prompt}`, { cwd })
+      yield* asks(program, 1)
+      for (const typed of ["may I say yes?\r", "x", `${esc}[A`, `${esc}[200~yes${esc}[201~`]) yield* program.type(typed)
+      assert.strictEqual((yield* refused(program)).code, 3)
+      assert.deepStrictEqual(yield* decisions(cwd), ["rejected", "rejected"])
+      assert.deepStrictEqual(made(cwd), [])
+    })
+  )
+
   it.scopedLive("F05: what was typed before the question stood there answers nothing", () =>
     Effect.gen(function* () {
       const cwd = yield* folder
       const program = yield* startOnTerminal(`run --session s ${prompt}`, { cwd })
       yield* program.type("yyy")
       yield* asks(program, 1)
-      yield* program.type("n")
-      yield* asks(program, 2)
-      yield* program.type("n")
-      assert.strictEqual((yield* program.ended).code, 3)
+      assert.strictEqual((yield* refused(program)).code, 3)
       assert.deepStrictEqual(yield* decisions(cwd), ["rejected", "rejected"])
       assert.deepStrictEqual(made(cwd), [])
     })
@@ -119,15 +152,21 @@ describe("a question", () => {
         },
         ...(reason === undefined ? {} : { reason })
       })
-    assert.deepStrictEqual(about({ command: "a\nb", parallel: true }, "a rule says so"), [
+    assert.deepStrictEqual(about({ command: "a\nb c", parallel: true }, "a rule says so"), [
       "ask     bash: a rule says so",
+      "        parallel: true",
       "        command: a",
-      "          b",
-      "        parallel: true"
+      "          b c"
     ])
-    const long = about({ content: "x".repeat(5000), lines: "1\n".repeat(100) })
-    assert.match(long[1] ?? "", /x … and 3009 characters more, not shown$/)
-    assert.match(long.at(-1) ?? "", /and \d+ lines more, not shown$/)
+    // nothing of it can hide what will run
+    assert.deepStrictEqual(about({ command: "a\r\u001b[1Ab\tc\u202ed\u200be\u00adf\u{e0041}g\u00a0é" }), [
+      "ask     bash",
+      "        command: a\\u{d}\\u{1b}[1Ab\\u{9}c\\u{202e}d\\u{200b}e\\u{ad}f\\u{e0041}g\\u{a0}é"
+    ])
+    const long = about({ content: `${"x".repeat(5000)};rm y`, lines: "1\n".repeat(100), path: "p" })
+    assert.strictEqual(long[1], "        path: p")
+    assert.match(long.at(-1) ?? "", /x \[3014 characters left out here\] x+;rm y$/)
+    assert.match(long[41] ?? "", /\[\d+ lines left out here: `n` denies the call\]$/)
     assert.isAtMost(long.length, 62)
   })
 })
