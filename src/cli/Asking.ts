@@ -70,6 +70,11 @@ export const questionLines = ({ call, reason }: Question): ReadonlyArray<string>
 /** For how long what was typed before is let pass. Nobody has read a question in that time. */
 const settling = Duration.millis(20)
 
+/** Returns once what the host had for this process was delivered: on a busy one, a timer may come before it. */
+const delivered = Effect.async<void>(
+  (resume) => void setImmediate(() => setImmediate(() => resume(Effect.void))) // edge: each comes after a look for input
+)
+
 /** How much is shown of a call that is too long: its head and its tail, in lines, and of a line, in characters. */
 const headLines = 40
 const tailLines = 20
@@ -85,7 +90,7 @@ const askOn = (
   Effect.scoped(
     Effect.gen(function* () {
       const keys = yield* terminal.readInput
-      yield* Effect.sleep(settling)
+      yield* Effect.zipRight(Effect.sleep(settling), delivered)
       if (Option.exists(yield* keys.size, (waiting) => waiting > 0)) yield* keys.takeAll
       for (const line of questionLines(question)) yield* screen.note(line)
       const { name } = question.call

@@ -113,7 +113,7 @@ describe.skipIf(!hasScript())("a question on a terminal (of `script`, where util
     Effect.gen(function* () {
       const cwd = yield* folder
       const program = yield* startOnTerminal(`run --session s ${prompt}`, { cwd })
-      yield* program.type("yyy")
+      yield* program.type("y")
       yield* asks(program, 1)
       assert.strictEqual((yield* refused(program)).code, 3)
       assert.deepStrictEqual(yield* decisions(cwd), ["rejected", "rejected"])
